@@ -1,0 +1,139 @@
+//! All rules of all sources, checked and compiled: what a request is judged by (law 9).
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crate::{Matcher, OnError, PerTier, Rule, Tier, Verdict};
+
+/// Immutable; swapped whole.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    /// Hash of the meaning of rules, defaults and the settings that change verdicts; lowercase hex (law 9).
+    pub revision: Arc<str>,
+    /// Every rule in evaluation order (law 1).
+    pub rules: Vec<Arc<Rule>>,
+    /// The rules of each event, in evaluation order.
+    pub by_event: HashMap<Arc<str>, Vec<Arc<Rule>>>,
+    /// The last outcomes of managed and team, in evaluation order (law 12).
+    pub defaults: Vec<DefaultRule>,
+    /// What each tier may do.
+    pub tiers: PerTier<TierPolicy>,
+    /// What takes the place of a decision that a caller cannot carry out.
+    pub fallbacks: Fallbacks,
+    /// Every source, in evaluation order.
+    pub sources: Vec<Source>,
+    /// What is odd but in force, one line each with file and line.
+    pub warnings: Vec<String>,
+}
+
+/// A default of a managed or team file: that tier's last outcome on an event (law 12).
+#[derive(Debug)]
+pub struct DefaultRule {
+    /// Its tier: managed or team.
+    pub tier: Tier,
+    /// The file that it stands in, absolute.
+    pub file: Arc<Path>,
+    /// Line in the file where it starts, from 1.
+    pub line: usize,
+    /// The event.
+    pub event: Arc<str>,
+    /// What the subject must look like.
+    pub matcher: Matcher,
+    /// The verdict; never [`Verdict::None`].
+    pub verdict: Verdict,
+    /// Why. Empty: not said.
+    pub reason: String,
+}
+
+/// What the settings let one tier do; it has a part in the revision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TierPolicy {
+    /// Its ALLOW counts (law 3).
+    pub may_allow: bool,
+    /// What its failures count as where a rule does not say (law 7).
+    pub on_error: OnError,
+}
+
+/// What takes the place of a decision that a caller cannot carry out (design §7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Fallbacks {
+    /// Instead of ASK.
+    pub ask: AskFallback,
+    /// Instead of DEFER.
+    pub defer: DeferFallback,
+    /// Instead of a rewrite.
+    pub modify: ModifyFallback,
+}
+
+/// Instead of ASK.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AskFallback {
+    /// BLOCK.
+    #[default]
+    Block,
+    /// ALLOW.
+    Allow,
+}
+
+/// Instead of DEFER.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DeferFallback {
+    /// BLOCK.
+    #[default]
+    Block,
+    /// ASK, or what takes its place.
+    Ask,
+}
+
+/// Instead of a rewrite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ModifyFallback {
+    /// BLOCK.
+    #[default]
+    Block,
+}
+
+/// A place that rules come from, and what came of loading it.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// Its tier.
+    pub tier: Tier,
+    /// Its path, absolute.
+    pub path: PathBuf,
+    /// What came of the last load.
+    pub state: SourceState,
+    /// How many rules of it are in force.
+    pub rules: usize,
+    /// Errors of the last load, one line each.
+    pub errors: Vec<String>,
+}
+
+/// What came of loading a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceState {
+    /// Everything in it is in force.
+    Loaded,
+    /// It is optional and not there.
+    Absent,
+    /// Rules or files of it were left out.
+    Partial,
+    /// The last load was refused; an earlier one is still in force.
+    Stale,
+}
+
+impl Default for TierPolicy {
+    fn default() -> Self {
+        Self { may_allow: false, on_error: OnError::Allow }
+    }
+}
+
+impl Catalog {
+    /// The rules of the event of this name, in evaluation order.
+    #[must_use]
+    pub fn rules_of(&self, event: &str) -> &[Arc<Rule>] {
+        self.by_event.get(event).map_or(&[], Vec::as_slice)
+    }
+}

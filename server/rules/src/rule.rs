@@ -1,0 +1,227 @@
+//! One rule, checked and compiled.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use hookd_json::Value;
+use regex::Regex;
+use secrecy::SecretString;
+
+use crate::{Event, Tier, Verdict};
+
+/// A rule: events, an optional matcher, one handler, and how its answer counts.
+#[derive(Debug)]
+pub struct Rule {
+    /// Unique within its tier and source.
+    pub id: Arc<str>,
+    /// Its tier.
+    pub tier: Tier,
+    /// The file that it stands in, absolute.
+    pub file: Arc<Path>,
+    /// Line in the file where it starts, from 1.
+    pub line: usize,
+    /// The events that it is for, as written; not empty.
+    pub events: Vec<Arc<str>>,
+    /// What its subject must look like.
+    pub matcher: Matcher,
+    /// What it does.
+    pub handler: Handler,
+    /// When it runs.
+    pub timing: Timing,
+    /// Whether its answer counts: the strictest of the tier's, the file's and its own `mode`.
+    pub mode: Mode,
+    /// What its failures count as, where the rule says so itself.
+    pub on_error: Option<OnError>,
+    /// Its explicit ALLOW, ASK or DEFER keeps the lower tiers from being asked (law 4).
+    pub is_final: bool,
+    /// An answer without a decision is a failure.
+    pub must_decide: bool,
+    /// What it is for. Empty: not said.
+    pub description: String,
+}
+
+/// What the subject of an event must look like for a rule to match.
+#[derive(Debug)]
+pub enum Matcher {
+    /// Everything: no matcher, an empty one, or `*`.
+    Any,
+    /// This pattern, searched anywhere in the subject.
+    Pattern(Regex),
+}
+
+/// What a rule does.
+#[derive(Debug)]
+pub enum Handler {
+    /// Runs a program.
+    Command(CommandHandler),
+    /// Posts to a URL.
+    Http(HttpHandler),
+    /// Answers in process.
+    Decide(DecideHandler),
+}
+
+/// A program to run.
+#[derive(Debug)]
+pub struct CommandHandler {
+    /// What to run.
+    pub program: Program,
+    /// Its own time limit, already under the settings' ceiling.
+    pub timeout: Duration,
+    /// Variables added to the filtered environment.
+    pub env: Vec<(String, String)>,
+    /// Directory to run in, absolute. `None`: where the tier says (the rule file's directory for managed and team,
+    /// the request's `cwd` below).
+    pub cwd: Option<PathBuf>,
+}
+
+/// What a command handler runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Program {
+    /// A line for a shell: `sh -c LINE`.
+    Shell(Shell, String),
+    /// A program and its arguments, no shell. Not empty.
+    Argv(Vec<String>),
+}
+
+/// A shell for [`Program::Shell`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shell {
+    /// `sh`
+    Sh,
+    /// `bash`
+    Bash,
+}
+
+/// A URL to post to.
+#[derive(Debug)]
+pub struct HttpHandler {
+    /// The URL, http or https, parsed once at load.
+    pub url: String,
+    /// Header names (lowercase) and values, in file order.
+    pub headers: Vec<(String, Vec<HeaderPart>)>,
+    /// Its own time limit, already under the settings' ceiling.
+    pub timeout: Duration,
+}
+
+/// A piece of a header's value.
+#[derive(Debug)]
+pub enum HeaderPart {
+    /// Text as it is.
+    Text(String),
+    /// The value that the variable had when the rules were loaded (`${env:NAME}`).
+    Env {
+        /// Name of the variable.
+        name: String,
+        /// Its value.
+        value: SecretString,
+    },
+    /// The content of a file, without its last line break, read at each call (`${file:PATH}`).
+    File(PathBuf),
+}
+
+/// An answer given in process.
+#[derive(Debug, Default, PartialEq)]
+pub struct DecideHandler {
+    /// The decision; [`Verdict::None`] where it gives none.
+    pub verdict: Verdict,
+    /// Why. Empty: not said.
+    pub reason: String,
+    /// Parameters to run with, an object.
+    pub modified_params: Option<Value>,
+    /// Result to show.
+    pub modified_result: Option<Value>,
+    /// Text for the model.
+    pub additional_context: Option<String>,
+    /// Text for the person.
+    pub system_message: Option<String>,
+    /// Stops the agent, with this reason (it may be empty).
+    pub halt: Option<String>,
+}
+
+/// When a rule runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Timing {
+    /// Its answer is waited for.
+    Sync,
+    /// It is queued when its turn comes and never decides (law 6).
+    Async,
+    /// It is queued once the verdict is known, if the verdict is one of these.
+    AfterVerdict(Vec<Verdict>),
+}
+
+/// Whether a rule's answer counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Mode {
+    /// It counts.
+    #[default]
+    Enforce,
+    /// It is evaluated and recorded only.
+    Shadow,
+}
+
+/// What a failure counts as (law 7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnError {
+    /// NONE, named in the answer.
+    Allow,
+    /// BLOCK.
+    Block,
+}
+
+impl Rule {
+    /// What a failure of this rule counts as on `event`, `tier_default` being the settings' `on_error` of its tier.
+    /// On Stop-like events it never blocks: a broken hook must not keep an agent running (law 7).
+    #[must_use]
+    pub fn failure_policy(&self, event: &Event, tier_default: OnError) -> OnError {
+        if event.is_stop_like() {
+            return OnError::Allow;
+        }
+        match self.on_error {
+            Some(on_error) => on_error,
+            None if event.guarded => tier_default,
+            None => OnError::Allow,
+        }
+    }
+
+    /// Whether the rule is waited for and its answer counts.
+    #[must_use]
+    pub fn decides(&self) -> bool {
+        self.timing == Timing::Sync && self.mode == Mode::Enforce
+    }
+}
+
+impl Matcher {
+    /// Whether `subject` matches. `None` is a call that lacks the subject of its event: it matches, since the
+    /// unknown never loses a denial (law 11).
+    #[must_use]
+    pub fn matches(&self, subject: Option<&str>) -> bool {
+        match (self, subject) {
+            (Self::Any, _) | (_, None) => true,
+            (Self::Pattern(pattern), Some(subject)) => pattern.is_match(subject),
+        }
+    }
+
+    /// The pattern as written. Empty: matches everything.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Any => "",
+            Self::Pattern(pattern) => pattern.as_str(),
+        }
+    }
+}
+
+impl Handler {
+    /// The name of its kind in rule files, logs and metrics.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Command(_) => "command",
+            Self::Http(_) => "http",
+            Self::Decide(_) => "decide",
+        }
+    }
+}
