@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn duplicate_keys_are_errors_at_any_depth() {
         check_error("{\"a\":[{\"b\":1,\n\"b\":2}]}", "duplicate key `b` at line 2 column 5");
-        check_error(r#"{"a":1,"\u0061":2}"#, "duplicate key `a` at line 1 column 16");
+        check_error(r#"{"a":1,"\u0061":2}"#, "duplicate key `a` at line 1 column 17");
         let many = (0..40).map(|i| format!("\"k{i}\":0")).collect::<Vec<_>>().join(",");
         assert_eq!(check(&format!("{{{many}}}")), Ok(Kind::Object));
         assert!(check(&format!("{{{many},\"k39\":0}}")).is_err());

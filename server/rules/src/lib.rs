@@ -14,8 +14,7 @@ pub use catalog::{
 };
 pub use event::{Block, EVENTS, Event, Modifies, Subject, UnknownEvent};
 pub use rule::{
-    CommandHandler, DecideHandler, Handler, HeaderPart, HttpHandler, Matcher, Mode, OnError, Program, Rule, Shell,
-    Timing,
+    Answer, CommandHandler, Handler, HeaderPart, HttpHandler, Matcher, Mode, OnError, Program, Rule, Shell, Timing,
 };
 pub use tier::{PerTier, Tier};
 pub use verdict::Verdict;

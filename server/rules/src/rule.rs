@@ -59,8 +59,8 @@ pub enum Handler {
     Command(CommandHandler),
     /// Posts to a URL.
     Http(HttpHandler),
-    /// Answers in process.
-    Decide(DecideHandler),
+    /// Answers in process, always the same.
+    Decide(Arc<Answer>),
 }
 
 /// A program to run.
@@ -122,9 +122,9 @@ pub enum HeaderPart {
     File(PathBuf),
 }
 
-/// An answer given in process.
-#[derive(Debug, Default, PartialEq)]
-pub struct DecideHandler {
+/// What a handler says, be it a `decide` handler of a rule file or a program (design §5).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Answer {
     /// The decision; [`Verdict::None`] where it gives none.
     pub verdict: Verdict,
     /// Why. Empty: not said.
