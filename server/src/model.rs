@@ -1,0 +1,16 @@
+//! The words of the domain: what is asked, what handlers give, what is decided. No wire, no I/O, no clock.
+
+mod capabilities;
+mod decision;
+mod failure;
+mod form;
+mod result;
+mod trigger;
+
+pub use capabilities::{Capabilities, Capability};
+pub use decision::{Cause, DecidedBy, Decision, Downgrade, Note, Rewrite, RewriteTarget};
+pub use failure::{Failed, Failure};
+pub use form::Form;
+pub use hookd_rules::{Answer, Block, Event, Modifies, OnError, Rule, Subject, Tier, Verdict};
+pub use result::{Outcome, Ran, RuleResult};
+pub use trigger::{Caller, ToolCall, Trigger};

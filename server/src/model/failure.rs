@@ -1,0 +1,67 @@
+use std::fmt;
+
+/// Why a handler gave nothing usable (design §2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Failure {
+    /// The program could not be started, or its directory or input is missing.
+    DidNotStart,
+    /// It did not answer in the time that it was granted.
+    TimedOut,
+    /// The program was ended by a signal that hookd did not send.
+    Killed,
+    /// The program exited with another code than 0.
+    Exited,
+    /// Its answer could not be understood, or held no decision where one is required.
+    BadOutput,
+    /// Its answer was over the limit.
+    TooLarge,
+    /// The connection could not be made, or broke.
+    Connection,
+    /// The http answer's status was not 2xx.
+    HttpStatus,
+    /// No place was free to run it.
+    Overloaded,
+    /// It was cancelled because the server shuts down.
+    Cancelled,
+}
+
+impl Failure {
+    /// The name in logs and metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::DidNotStart => "did_not_start",
+            Self::TimedOut => "timed_out",
+            Self::Killed => "killed",
+            Self::Exited => "exited",
+            Self::BadOutput => "bad_output",
+            Self::TooLarge => "too_large",
+            Self::Connection => "connection",
+            Self::HttpStatus => "http_status",
+            Self::Overloaded => "overloaded",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// A failure with what to say about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failed {
+    /// Its kind.
+    pub kind: Failure,
+    /// What went wrong, for a person. Not empty.
+    pub message: String,
+}
+
+impl Failed {
+    /// A failure of this kind.
+    pub fn new(kind: Failure, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}

@@ -1,0 +1,76 @@
+use std::{sync::Arc, time::Duration};
+
+use hookd_rules::{Answer, Rule, Verdict};
+
+use super::Failed;
+
+/// What one run of a handler gave, before it is judged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ran {
+    /// What it says, or why it says nothing usable.
+    pub said: Result<Arc<Answer>, Failed>,
+    /// Its output as text. `None`: it has none (`decide`), or gave none.
+    pub output: Option<String>,
+    /// How long it ran, without the wait for a free place. `None`: it was not started.
+    pub elapsed: Option<Duration>,
+    /// Exit code of the program.
+    pub exit_code: Option<i32>,
+    /// Signal that ended the program.
+    pub signal: Option<i32>,
+    /// The output was cut at the limit.
+    pub truncated: bool,
+    /// The http request was sent a second time, on a fresh connection.
+    pub retried: bool,
+}
+
+impl Ran {
+    /// A run that says this, and of which there is nothing else to tell.
+    #[must_use]
+    pub fn said(said: Result<Arc<Answer>, Failed>) -> Self {
+        Self { said, output: None, elapsed: None, exit_code: None, signal: None, truncated: false, retried: false }
+    }
+
+    /// The failure looks like a program that could not be launched rather than a deliberate answer.
+    #[must_use]
+    pub fn launch_suspect(&self) -> bool {
+        self.said.as_ref().is_err_and(|failed| failed.kind == super::Failure::DidNotStart)
+    }
+}
+
+/// What a rule's turn came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It gave this; [`Verdict::None`] is no opinion.
+    Gave(Verdict),
+    /// It gave nothing usable.
+    Failed,
+    /// It runs in the background.
+    Queued,
+}
+
+/// One rule's part in a decision.
+#[derive(Debug, Clone)]
+pub struct RuleResult {
+    /// The rule.
+    pub rule: Arc<Rule>,
+    /// What its turn came to. For a shadow rule: what it would have come to.
+    pub outcome: Outcome,
+    /// The run itself.
+    pub ran: Ran,
+    /// From the extra pass (law 5).
+    pub recheck: bool,
+    /// What was dropped from its answer, and why. Empty: nothing.
+    pub dropped: String,
+}
+
+impl Outcome {
+    /// The name in logs and metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gave(verdict) => verdict.name(),
+            Self::Failed => "failed",
+            Self::Queued => "queued",
+        }
+    }
+}
