@@ -15,6 +15,10 @@ use std::{
 use jiter::{Jiter, JiterError, Peek};
 pub use serde_json::{Map, Number, Value};
 
+mod spanned;
+
+pub use spanned::{Entry, Node, Place, Tree, parse_spanned};
+
 /// How deeply arrays and objects may be nested.
 pub const MAX_DEPTH: usize = 128;
 
