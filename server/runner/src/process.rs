@@ -1,0 +1,154 @@
+use std::future::pending;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::pin::pin;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::group::{Exit, Group};
+use crate::pipes::{Captured, Pipes};
+use crate::place::{Place, Stage};
+use crate::{Command, End, Finished, Limits};
+
+/// A file that another thread's fresh child still holds open for writing cannot be executed; the moment passes by itself.
+const BUSY_LIMIT: Duration = Duration::from_secs(2);
+const BUSY_PAUSE: Duration = Duration::from_millis(5);
+
+/// Runs one program in its place. Dropping the future at any point ends the program's group.
+pub(crate) async fn run(
+    command: Command,
+    limits: Limits,
+    deadline: Option<Instant>,
+    place: Place,
+    queued: Duration,
+) -> Finished {
+    let mut stage = place.stage();
+    let started = Instant::now();
+    let time_over = earlier(started.checked_add(limits.timeout), deadline);
+
+    // A place and the end of time, or of the runner, can come together: then nothing starts.
+    let child = tokio::select! {
+        biased;
+        () = stage.reached(Stage::Closing) => Err(End::Cancelled),
+        () = until(time_over) => Err(End::TimedOut),
+        child = spawn(&command, started) => child.map_err(End::DidNotStart),
+    };
+    let mut child = match child {
+        Ok(child) => child,
+        Err(end) => return Finished::unstarted(end, queued),
+    };
+
+    let pipes = Pipes::of(&mut child);
+    let group = Group::new(child, limits.kill_grace, place);
+    let pipes = match pipes {
+        Ok(pipes) => pipes,
+        Err(error) => return Finished::unstarted(End::DidNotStart(format!("cannot open its pipes: {error}")), queued),
+    };
+
+    let mut stdout = Captured::new(limits.output_bytes);
+    let mut stderr = Captured::new(limits.output_bytes);
+    let end = {
+        let mut pumped = false;
+        let mut pump = pin!(pipes.pump(&command.stdin, &mut stdout, &mut stderr));
+        let end = loop {
+            tokio::select! {
+                biased;
+                exit = group.exited() => break End::from(exit),
+                () = stage.reached(Stage::Closing) => break End::Cancelled,
+                () = until(time_over) => break End::TimedOut,
+                () = &mut pump, if !pumped => pumped = true,
+            }
+        };
+        match end {
+            End::Exited(_) | End::Lost(_) => group.leave(),
+            End::Signalled(_) | End::TimedOut | End::Cancelled | End::DidNotStart(_) => drop(group),
+        }
+        if !pumped && matches!(end, End::Exited(_) | End::Signalled(_)) {
+            let grace_over = earlier(Instant::now().checked_add(limits.pipe_grace), time_over);
+            // The pump goes first: what the leader wrote before it exited is already in the pipes, and must not be lost
+            // because this task got its turn late.
+            tokio::select! {
+                biased;
+                () = &mut pump => {}
+                () = until(grace_over) => {}
+            }
+        }
+        end
+    };
+
+    Finished {
+        end,
+        stdout_truncated: stdout.truncated(),
+        stderr_truncated: stderr.truncated(),
+        stdout: stdout.into_bytes(),
+        stderr: stderr.into_bytes(),
+        queued,
+        elapsed: started.elapsed(),
+    }
+}
+
+impl From<io::Result<Exit>> for End {
+    fn from(exit: io::Result<Exit>) -> Self {
+        match exit {
+            Ok(Exit::Code(code)) => Self::Exited(code),
+            Ok(Exit::Signal(signal)) => Self::Signalled(signal),
+            Err(error) => Self::Lost(format!("cannot learn how it ended: {error}")),
+        }
+    }
+}
+
+async fn spawn(command: &Command, started: Instant) -> Result<Child, String> {
+    let Some((program, arguments)) = command.argv.split_first() else {
+        return Err("no program is named".to_owned());
+    };
+    let mut prepared = std::process::Command::new(program);
+    prepared
+        .args(arguments)
+        .env_clear()
+        .envs(command.env.iter().map(|(name, value)| (name, value)))
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    if let Some(cwd) = &command.cwd {
+        prepared.current_dir(cwd);
+    }
+    loop {
+        let error = match prepared.spawn() {
+            Ok(child) => return Ok(child),
+            Err(error) => error,
+        };
+        if error.kind() == io::ErrorKind::ExecutableFileBusy && started.elapsed() < BUSY_LIMIT {
+            sleep(BUSY_PAUSE).await;
+            continue;
+        }
+        return Err(match command.cwd.as_deref().and_then(no_directory) {
+            Some(message) => message,
+            None => format!("cannot start `{}`: {error}", Path::new(program).display()),
+        });
+    }
+}
+
+/// A missing working directory and a missing program give the same error; this tells them apart.
+fn no_directory(cwd: &Path) -> Option<String> {
+    match std::fs::metadata(cwd) {
+        Ok(metadata) if metadata.is_dir() => None,
+        Ok(_) => Some(format!("the working directory `{}` is not a directory", cwd.display())),
+        Err(error) => Some(format!("cannot use the working directory `{}`: {error}", cwd.display())),
+    }
+}
+
+fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    [one, other].into_iter().flatten().min()
+}
+
+async fn until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant).await,
+        // So far away that it is not a point in time.
+        None => pending().await,
+    }
+}

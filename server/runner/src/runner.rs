@@ -1,0 +1,124 @@
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::place::{Class, Overloaded, Places, Stage};
+use crate::{Command, End, Finished, Limits, process};
+
+/// How long [`Runner::shutdown`] waits for killed groups to be gone.
+const REAP_LIMIT: Duration = Duration::from_secs(5);
+
+/// How many programs may be alive at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capacity {
+    /// Children of [`Runner::run`]. A quarter (rounded down) is kept for [`Class::Central`]. Zero counts as one.
+    pub children: usize,
+    /// Runs that may wait for one of those places; a quarter (rounded down) is kept for [`Class::Central`] too.
+    pub queue: usize,
+    /// Children of [`Runner::run_background`], counted apart.
+    pub background: usize,
+}
+
+impl Default for Capacity {
+    /// 64 children, 256 waiting, 256 in the background.
+    fn default() -> Self {
+        Self { children: 64, queue: 256, background: 256 }
+    }
+}
+
+/// Runs programs under one common cap. Cheap to clone; all clones share the cap.
+#[derive(Debug, Clone)]
+pub struct Runner {
+    places: Arc<Places>,
+}
+
+impl Runner {
+    /// A runner with nothing running.
+    #[must_use]
+    pub fn new(capacity: Capacity) -> Self {
+        Self { places: Arc::new(Places::new(capacity)) }
+    }
+
+    /// Runs one program to its end and says how it ended.
+    ///
+    /// Waits for a place if all are taken. `deadline` bounds everything, the wait included; [`Limits::timeout`] counts
+    /// from the start of the program. No place by the deadline is [`End::TimedOut`]. Dropping the future ends the program
+    /// and its group. Needs a tokio runtime with I/O and time.
+    ///
+    /// # Errors
+    /// [`Overloaded`], at once, if the queue is full.
+    pub async fn run(
+        &self,
+        class: Class,
+        command: Command,
+        limits: Limits,
+        deadline: Instant,
+    ) -> Result<Finished, Overloaded> {
+        let asked = Instant::now();
+        let place = match Places::try_child(&self.places, class) {
+            Some(place) => place,
+            None => {
+                let _waiting = self.places.try_queue(class)?;
+                let mut stage = self.places.stage();
+                let end = tokio::select! {
+                    biased;
+                    () = stage.reached(Stage::Closing) => Err(End::Cancelled),
+                    place = Places::child(&self.places, class) => place.ok_or(End::Cancelled),
+                    () = sleep_until(deadline) => Err(End::TimedOut),
+                };
+                match end {
+                    Ok(place) => place,
+                    Err(end) => return Ok(Finished::unstarted(end, asked.elapsed())),
+                }
+            }
+        };
+        // On the heap: callers hold many of these inside larger futures.
+        Ok(Box::pin(process::run(command, limits, Some(deadline), place, asked.elapsed())).await)
+    }
+
+    /// Takes a place in the background at once and gives the run as a future to spawn. There is no queue and no deadline,
+    /// only [`Limits::timeout`]. Dropping the future ends the program and its group, or gives the place back.
+    ///
+    /// # Errors
+    /// [`Overloaded`] if all background places are taken.
+    pub fn run_background(
+        &self,
+        command: Command,
+        limits: Limits,
+    ) -> Result<impl Future<Output = Finished> + Send + use<>, Overloaded> {
+        let place = Places::try_background(&self.places)?;
+        Ok(Box::pin(process::run(command, limits, None, place, Duration::ZERO)))
+    }
+
+    /// How many places are taken by programs that run or whose group is not yet gone, background included.
+    #[must_use]
+    pub fn live(&self) -> usize {
+        self.places.live()
+    }
+
+    /// How many runs wait for a place.
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        self.places.queued()
+    }
+
+    /// Waits until nothing runs and everything that was killed is reaped. Runs that start meanwhile are waited for too.
+    pub async fn idle(&self) {
+        self.places.idle().await;
+    }
+
+    /// Ends everything, for good: from now on each run, waiting, running or new, ends with [`End::Cancelled`]. Groups get
+    /// SIGTERM now and SIGKILL after their own [`Limits::kill_grace`], or after `grace` if that is earlier. Returns when all
+    /// are reaped, at most 5 s after `grace`, with how many are still there: 0 unless the kernel holds one back.
+    pub async fn shutdown(&self, grace: Duration) -> usize {
+        self.places.advance(Stage::Closing);
+        if timeout(grace, self.idle()).await.is_err() {
+            self.places.advance(Stage::Killing);
+            // Nothing is left to do about those that outlive this; the caller learns their number.
+            let _elapsed = timeout(REAP_LIMIT, self.idle()).await;
+        }
+        self.live()
+    }
+}
