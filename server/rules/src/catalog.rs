@@ -120,7 +120,7 @@ pub enum SourceState {
     Absent,
     /// Rules or files of it were left out.
     Partial,
-    /// The last load was refused; an earlier one is still in force.
+    /// The last load of it, or of one of its files, was refused; what was in force before, if anything, still is.
     Stale,
 }
 
@@ -135,5 +135,24 @@ impl Catalog {
     #[must_use]
     pub fn rules_of(&self, event: &str) -> &[Arc<Rule>] {
         self.by_event.get(event).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Fallbacks {
+    /// The names in the settings: for ask, defer and modify.
+    #[must_use]
+    pub fn names(&self) -> [&'static str; 3] {
+        let ask = match self.ask {
+            AskFallback::Block => "block",
+            AskFallback::Allow => "allow",
+        };
+        let defer = match self.defer {
+            DeferFallback::Block => "block",
+            DeferFallback::Ask => "ask",
+        };
+        let modify = match self.modify {
+            ModifyFallback::Block => "block",
+        };
+        [ask, defer, modify]
     }
 }

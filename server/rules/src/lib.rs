@@ -6,15 +6,33 @@
 mod catalog;
 mod event;
 mod rule;
+mod settings;
 mod tier;
 mod verdict;
+
+mod problem;
+
+mod disk;
+mod file;
+mod load;
+mod revision;
+mod schema;
+mod shape;
+mod yaml;
 
 pub use catalog::{
     AskFallback, Catalog, DefaultRule, DeferFallback, Fallbacks, ModifyFallback, Source, SourceState, TierPolicy,
 };
+pub use disk::{MAX_FILE_BYTES, MAX_FILES};
 pub use event::{Block, EVENTS, Event, Modifies, Subject, UnknownEvent};
+pub use file::Format;
+pub use hookd_json::Place;
+pub use load::{Load, LoadedFile, MAX_RULES, Memory, check_paths, load, parse_rules};
+pub use problem::{Problem, Severity};
 pub use rule::{
     Answer, CommandHandler, Handler, HeaderPart, HttpHandler, Matcher, Mode, OnError, Program, Rule, Shell, Timing,
 };
+pub use schema::schema;
+pub use settings::{Environment, LoadSettings, SourceSettings, TierSettings};
 pub use tier::{PerTier, Tier};
 pub use verdict::Verdict;

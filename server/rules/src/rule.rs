@@ -44,7 +44,7 @@ pub struct Rule {
 }
 
 /// What the subject of an event must look like for a rule to match.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Matcher {
     /// Everything: no matcher, an empty one, or `*`.
     Any,
@@ -222,6 +222,28 @@ impl Handler {
             Self::Command(_) => "command",
             Self::Http(_) => "http",
             Self::Decide(_) => "decide",
+        }
+    }
+}
+
+impl Mode {
+    /// The name in rule files and settings.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Enforce => "enforce",
+            Self::Shadow => "shadow",
+        }
+    }
+}
+
+impl OnError {
+    /// The name in rule files and settings.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Block => "block",
         }
     }
 }

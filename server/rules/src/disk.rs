@@ -1,0 +1,98 @@
+//! What stands on the disk at the path of a source.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crate::Format;
+
+/// How large a rule file may be.
+pub const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// How many rule files a directory may hold.
+pub const MAX_FILES: usize = 4096;
+
+/// What was found at the path of a source.
+pub(crate) enum Found {
+    /// Nothing.
+    Missing,
+    /// Something that cannot be looked at; why.
+    Unreadable(String),
+    /// A file.
+    File(RuleFile),
+    /// A directory with these rule files, sorted by name.
+    Directory(Vec<RuleFile>),
+}
+
+/// A rule file as it is on the disk now.
+pub(crate) struct RuleFile {
+    pub(crate) path: Arc<Path>,
+    /// Its text, or why there is none.
+    pub(crate) text: Result<String, String>,
+}
+
+/// Reads the source at `path`.
+pub(crate) fn read_source(path: &Path) -> Found {
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => match read_directory(path) {
+            Ok(files) => Found::Directory(files),
+            Err(message) => Found::Unreadable(message),
+        },
+        Ok(_) => match Format::of(path) {
+            Some(_) => Found::File(RuleFile { path: path.into(), text: read_file(path) }),
+            None => Found::Unreadable("the name of a rule file must end in .json, .yaml or .yml".to_owned()),
+        },
+        Err(error) if is_missing(&error) => Found::Missing,
+        Err(error) => Found::Unreadable(format!("cannot be read: {error}")),
+    }
+}
+
+/// Names that start with a dot are skipped: editors keep their own files there, and Kubernetes the real directories
+/// that its links lead to.
+fn read_directory(path: &Path) -> Result<Vec<RuleFile>, String> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(path).map_err(|error| format!("cannot be read: {error}"))? {
+        let entry = entry.map_err(|error| format!("cannot be read: {error}"))?;
+        let name = PathBuf::from(entry.file_name());
+        if Format::of(&name).is_some() && !name.as_os_str().as_encoded_bytes().starts_with(b".") {
+            names.push(name);
+        }
+    }
+    if names.len() > MAX_FILES {
+        return Err(format!("holds {} rule files, at most {MAX_FILES} are read", names.len()));
+    }
+    names.sort_by(|one, other| one.as_os_str().cmp(other.as_os_str()));
+    let mut files = Vec::new();
+    for name in names {
+        let path = path.join(name);
+        match fs::metadata(&path) {
+            Ok(metadata) if metadata.is_dir() => continue,
+            // Gone since the directory was listed, which is as if it had not been there; a link that leads nowhere is.
+            Err(error) if is_missing(&error) && fs::symlink_metadata(&path).is_err_and(|e| is_missing(&e)) => continue,
+            _ => {}
+        }
+        files.push(RuleFile { text: read_file(&path), path: path.into() });
+    }
+    Ok(files)
+}
+
+fn read_file(path: &Path) -> Result<String, String> {
+    let cannot = |error: io::Error| format!("cannot be read: {error}");
+    // Looked at before it is opened: opening a pipe would wait for its other end.
+    if !fs::metadata(path).map_err(cannot)?.is_file() {
+        return Err("is not a regular file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    File::open(path).map_err(cannot)?.take(MAX_FILE_BYTES.saturating_add(1)).read_to_end(&mut bytes).map_err(cannot)?;
+    if u64::try_from(bytes.len()).is_ok_and(|len| len > MAX_FILE_BYTES) {
+        return Err(format!("is larger than {MAX_FILE_BYTES} bytes"));
+    }
+    String::from_utf8(bytes).map_err(|error| format!("is not UTF-8 from byte {} on", error.utf8_error().valid_up_to()))
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}

@@ -1,0 +1,151 @@
+//! The text of one rule file: from tree to checked and compiled rules.
+
+mod handler;
+mod header;
+mod pattern;
+mod rule;
+
+use std::{path::Path, sync::Arc};
+
+use hookd_json::{Node, Place, Tree, Value};
+
+pub(crate) use self::pattern::Patterns;
+use crate::{
+    DefaultRule, LoadSettings, Mode, Rule, Tier,
+    problem::{Issue, Issues, KeyPath, Severity},
+    settings::TierSettings,
+    shape::{FILE, Fields},
+    yaml,
+};
+
+/// How a rule file is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Strict JSON.
+    Json,
+    /// YAML 1.2, less tags, keys that are no strings, and numbers that JSON does not have.
+    Yaml,
+}
+
+impl Format {
+    /// The format of the file at `path`, by its extension; `None` where it is not that of a rule file.
+    #[must_use]
+    pub fn of(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "json" => Some(Self::Json),
+            "yaml" | "yml" => Some(Self::Yaml),
+            _ => None,
+        }
+    }
+}
+
+/// What the rules of a file are compiled with.
+pub(crate) struct Context<'s> {
+    pub(crate) settings: &'s LoadSettings,
+    pub(crate) tier: Tier,
+    /// Absolute.
+    pub(crate) file: Arc<Path>,
+    pub(crate) patterns: &'s mut Patterns,
+}
+
+/// What came of one file.
+#[derive(Default)]
+pub(crate) struct FileDraft {
+    pub(crate) rules: Vec<RuleDraft>,
+    pub(crate) defaults: Vec<DefaultDraft>,
+    pub(crate) issues: Vec<Issue>,
+    /// The file as a whole cannot be used: it has no rules, and not because it says so.
+    pub(crate) broken: bool,
+}
+
+/// A rule, and what of it counts for the revision.
+pub(crate) struct RuleDraft {
+    pub(crate) rule: Arc<Rule>,
+    pub(crate) index: usize,
+    pub(crate) place: Place,
+    pub(crate) meaning: Value,
+}
+
+/// A default, and what of it counts for the revision.
+pub(crate) struct DefaultDraft {
+    pub(crate) rule: DefaultRule,
+    pub(crate) meaning: Value,
+}
+
+impl Context<'_> {
+    pub(crate) fn tier_settings(&self) -> &TierSettings {
+        self.settings.tiers.get(self.tier)
+    }
+
+    /// The file's name, for derived ids.
+    fn file_name(&self) -> String {
+        self.file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// The directory that relative paths in the file start at.
+    fn directory(&self) -> &Path {
+        self.file.parent().unwrap_or(Path::new("/"))
+    }
+}
+
+/// Checks and compiles the rules in `text`. Every error is found, not only the first one, where the syntax permits.
+pub(crate) fn compile(text: &str, format: Format, context: &mut Context<'_>) -> FileDraft {
+    let mut issues = Issues::default();
+    let mut draft = FileDraft::default();
+    match parse(text, format) {
+        Ok(node) if node.value == Tree::Null => {}
+        Ok(node) => match FILE.check(&node, KeyPath::Top, &mut issues) {
+            Some(fields) if issues.errors() == 0 => content(fields, context, &mut draft, &mut issues),
+            _ => draft.broken = true,
+        },
+        Err(issue) => {
+            draft.broken = true;
+            issues.list.push(issue);
+        }
+    }
+    draft.issues = issues.list;
+    draft
+}
+
+fn parse(text: &str, format: Format) -> Result<Node, Issue> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.trim().is_empty() {
+        return Ok(Node { value: Tree::Null, place: Place { line: 1, column: 1 } });
+    }
+    let (parsed, name) = match format {
+        Format::Json => (hookd_json::parse_spanned(text), "JSON"),
+        Format::Yaml => (yaml::parse(text), "YAML"),
+    };
+    parsed.map_err(|error| Issue {
+        severity: Severity::Error,
+        place: Some(Place { line: error.line, column: error.column }),
+        key: String::new(),
+        rule: None,
+        message: format!("not valid {name}: {}", crate::shape::shown(&error.message)),
+    })
+}
+
+fn content(fields: Fields<'_>, context: &mut Context<'_>, draft: &mut FileDraft, issues: &mut Issues) {
+    let mode = mode(fields).max(context.tier_settings().mode);
+    let hooks = KeyPath::Key(&KeyPath::Top, "hooks");
+    for (index, node) in fields.items("hooks").iter().enumerate() {
+        draft.rules.extend(rule::compile(node, index, KeyPath::Index(&hooks, index), mode, context, issues));
+    }
+    let defaults = KeyPath::Key(&KeyPath::Top, "defaults");
+    match fields.node("defaults") {
+        Some(node) if !context.tier.is_central() => {
+            let message = format!("only managed and team files may have `defaults`, not {} ones", context.tier);
+            issues.error(node.place, defaults, message);
+        }
+        _ => {
+            for (index, node) in fields.items("defaults").iter().enumerate() {
+                draft.defaults.extend(rule::defaults(node, KeyPath::Index(&defaults, index), context, issues));
+            }
+        }
+    }
+}
+
+/// The `mode` of a file or rule.
+fn mode(fields: Fields<'_>) -> Mode {
+    if fields.text("mode") == Some("shadow") { Mode::Shadow } else { Mode::Enforce }
+}

@@ -1,0 +1,44 @@
+//! Matchers, compiled once for every text.
+
+use std::collections::HashMap;
+
+use regex::{Regex, RegexBuilder};
+
+use crate::Matcher;
+
+/// How large one compiled pattern may be, in bytes.
+const MAX_BYTES: usize = 1 << 20;
+
+/// The patterns of one load; rules with the same matcher share it.
+#[derive(Default)]
+pub(crate) struct Patterns(HashMap<String, Regex>);
+
+impl Patterns {
+    /// The matcher that `text` stands for.
+    ///
+    /// # Errors
+    /// Why the pattern cannot be compiled, on one line.
+    pub(crate) fn matcher(&mut self, text: &str) -> Result<Matcher, String> {
+        if text.is_empty() || text == "*" {
+            return Ok(Matcher::Any);
+        }
+        if let Some(pattern) = self.0.get(text) {
+            return Ok(Matcher::Pattern(pattern.clone()));
+        }
+        let pattern = RegexBuilder::new(text).size_limit(MAX_BYTES).build().map_err(|error| reason(&error))?;
+        self.0.insert(text.to_owned(), pattern.clone());
+        Ok(Matcher::Pattern(pattern))
+    }
+}
+
+/// The reason alone: the whole message of a syntax error is a drawing of several lines.
+fn reason(error: &regex::Error) -> String {
+    match error {
+        regex::Error::CompiledTooBig(limit) => format!("it takes more than {limit} bytes when compiled"),
+        error => {
+            let text = error.to_string();
+            let last = text.lines().last().unwrap_or_default();
+            last.strip_prefix("error: ").unwrap_or(last).to_owned()
+        }
+    }
+}

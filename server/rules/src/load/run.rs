@@ -1,0 +1,278 @@
+//! One load, source by source.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::{Load, LoadedFile, MAX_RULES, Memory};
+use crate::{
+    Catalog, Format, LoadSettings, PerTier, Problem, Rule, Severity, Source, SourceSettings, SourceState, Tier,
+    disk::{Found, RuleFile, read_source},
+    file::{Context, DefaultDraft, FileDraft, Patterns, RuleDraft, compile},
+    problem::{Issue, KeyPath},
+    revision::revision,
+};
+
+pub(super) struct Run<'s> {
+    settings: &'s LoadSettings,
+    memory: &'s mut Memory,
+    patterns: Patterns,
+    rules: Vec<RuleDraft>,
+    defaults: Vec<DefaultDraft>,
+    problems: Vec<Problem>,
+    sources: Vec<Source>,
+    files: Vec<LoadedFile>,
+    /// The files of the managed and team sources that are there.
+    central: HashMap<(Tier, PathBuf), BTreeSet<Arc<Path>>>,
+    is_refused: bool,
+}
+
+/// The source that is being read.
+struct Reading<'s> {
+    tier: Tier,
+    settings: &'s SourceSettings,
+    ids: HashSet<Arc<str>>,
+    problems: Vec<Problem>,
+    rules: usize,
+    is_stale: bool,
+}
+
+impl<'s> Run<'s> {
+    pub(super) fn new(settings: &'s LoadSettings, memory: &'s mut Memory) -> Self {
+        Self {
+            settings,
+            memory,
+            patterns: Patterns::default(),
+            rules: Vec::new(),
+            defaults: Vec::new(),
+            problems: Vec::new(),
+            sources: Vec::new(),
+            files: Vec::new(),
+            central: HashMap::new(),
+            is_refused: false,
+        }
+    }
+
+    /// Reads one source and adds what it gives.
+    pub(super) fn source(&mut self, tier: Tier, settings: &'s SourceSettings) {
+        let mut reading =
+            Reading { tier, settings, ids: HashSet::new(), problems: Vec::new(), rules: 0, is_stale: false };
+        let state = if self.sources.iter().any(|source| source.tier == tier && source.path == settings.path) {
+            reading.error(&settings.path, "is named twice as a source of this tier");
+            SourceState::Partial
+        } else {
+            match read_source(&settings.path) {
+                Found::Missing => self.missing(&mut reading),
+                Found::Unreadable(message) => self.unreadable(&mut reading, message),
+                Found::File(file) => self.found(&mut reading, vec![file]),
+                Found::Directory(files) => self.found(&mut reading, files),
+            }
+        };
+        let is_error = |problem: &&Problem| problem.severity == Severity::Error;
+        let errors = reading.problems.iter().filter(is_error).map(Problem::to_string).collect::<Vec<_>>();
+        self.is_refused |= tier.is_central() && !errors.is_empty();
+        self.sources.push(Source { tier, path: settings.path.clone(), state, rules: reading.rules, errors });
+        self.problems.append(&mut reading.problems);
+    }
+
+    /// The catalog, unless something refuses it, and everything that there is to say.
+    pub(super) fn finish(mut self) -> Load {
+        if self.rules.is_empty() && self.defaults.is_empty() && !self.is_refused {
+            self.problems.push(Problem {
+                severity: Severity::Warning,
+                tier: None,
+                file: PathBuf::new(),
+                place: None,
+                key: String::new(),
+                rule: None,
+                message: "no rules are loaded: everything passes".to_owned(),
+            });
+        }
+        let catalog = if self.is_refused { None } else { Some(self.catalog()) };
+        Load { catalog, problems: self.problems, sources: self.sources, files: self.files }
+    }
+
+    fn catalog(&mut self) -> Catalog {
+        self.memory.has_loaded = true;
+        self.memory.central = std::mem::take(&mut self.central);
+        let (rules, meanings): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.rules).into_iter().map(|draft| (draft.rule, draft.meaning)).unzip();
+        let (defaults, default_meanings): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.defaults).into_iter().map(|draft| (draft.rule, draft.meaning)).unzip();
+        let mut by_event = HashMap::<Arc<str>, Vec<Arc<Rule>>>::new();
+        for rule in &rules {
+            for event in &rule.events {
+                by_event.entry(Arc::clone(event)).or_default().push(Arc::clone(rule));
+            }
+        }
+        let is_warning = |problem: &&Problem| problem.severity == Severity::Warning;
+        Catalog {
+            revision: revision(meanings, default_meanings, self.settings).into(),
+            rules,
+            by_event,
+            defaults,
+            tiers: PerTier::from_fn(|tier| self.settings.tiers.get(tier).policy),
+            fallbacks: self.settings.fallbacks,
+            sources: self.sources.clone(),
+            warnings: self.problems.iter().filter(is_warning).map(Problem::to_string).collect(),
+        }
+    }
+
+    /// There is nothing at the path of the source.
+    fn missing(&mut self, reading: &mut Reading<'_>) -> SourceState {
+        let was_there = self.memory.central.contains_key(&reading.key());
+        if reading.settings.optional && !was_there {
+            self.memory.good.remove(&reading.key());
+            return SourceState::Absent;
+        }
+        let message = if was_there {
+            "is gone as a whole, its rules stay in force until it is back"
+        } else {
+            "is not there, and not marked as `optional` in the settings"
+        };
+        reading.error(&reading.settings.path, message);
+        self.is_refused |= !self.memory.has_loaded;
+        self.last_good(reading);
+        SourceState::Stale
+    }
+
+    fn unreadable(&mut self, reading: &mut Reading<'_>, message: String) -> SourceState {
+        reading.error(&reading.settings.path, message);
+        self.last_good(reading);
+        SourceState::Stale
+    }
+
+    /// Of a source below team that cannot be read, the last good text of each file counts.
+    fn last_good(&mut self, reading: &mut Reading<'_>) {
+        for (path, text) in self.memory.good.get(&reading.key()).cloned().unwrap_or_default() {
+            self.file(reading, &path, text.as_ref(), true);
+        }
+    }
+
+    fn found(&mut self, reading: &mut Reading<'_>, files: Vec<RuleFile>) -> SourceState {
+        let key = reading.key();
+        if reading.tier.is_central() {
+            let paths = files.iter().map(|file| Arc::clone(&file.path)).collect::<BTreeSet<_>>();
+            for gone in self.memory.central.get(&key).into_iter().flat_map(|before| before.difference(&paths)) {
+                reading.push(Severity::Warning, gone, "is gone, and its rules with it".to_owned());
+            }
+            self.central.insert(key.clone(), paths);
+        }
+        let mut before = self.memory.good.remove(&key).unwrap_or_default();
+        let mut good = BTreeMap::new();
+        for RuleFile { path, text } in files {
+            let is_good = match &text {
+                Ok(text) => self.file(reading, &path, text, false),
+                Err(message) => {
+                    reading.error(&path, message.as_str());
+                    self.loaded(reading, &path, 0, 0);
+                    false
+                }
+            };
+            match (is_good, text, before.remove(&path)) {
+                (true, Ok(text), _) => {
+                    good.insert(path, Arc::<str>::from(text));
+                }
+                (_, _, Some(text)) => {
+                    reading.is_stale = true;
+                    self.file(reading, &path, &text, true);
+                    good.insert(path, text);
+                }
+                _ => {}
+            }
+        }
+        if !reading.tier.is_central() {
+            self.memory.good.insert(key, good);
+        }
+        let has_errors = reading.problems.iter().any(|problem| problem.severity == Severity::Error);
+        match has_errors {
+            false => SourceState::Loaded,
+            true if reading.is_stale || reading.tier.is_central() => SourceState::Stale,
+            true => SourceState::Partial,
+        }
+    }
+
+    /// Adds what the text of one file gives. `false`: it is broken as a whole and gives nothing.
+    ///
+    /// `is_last_good`: it is not what stands in the file now; what it leaves out was said when it did.
+    fn file(&mut self, reading: &mut Reading<'_>, path: &Arc<Path>, text: &str, is_last_good: bool) -> bool {
+        let mut context = Context {
+            settings: self.settings,
+            tier: reading.tier,
+            file: Arc::clone(path),
+            patterns: &mut self.patterns,
+        };
+        let format = Format::of(path).unwrap_or(Format::Json);
+        let FileDraft { rules, defaults, issues, broken } = compile(text, format, &mut context);
+        let suffix = if is_last_good { " (in the last good version of the file)" } else { "" };
+        for mut issue in issues {
+            issue.message.push_str(suffix);
+            reading.problems.push(problem(issue, reading.tier, path));
+        }
+        if broken {
+            self.loaded(reading, path, 0, 0);
+            return false;
+        }
+        let (mut added, defaults_added) = (0_usize, defaults.len());
+        for draft in rules {
+            if let Err(message) = self.add_rule(reading, &draft) {
+                let key = KeyPath::Index(&KeyPath::Key(&KeyPath::Top, "hooks"), draft.index).to_string();
+                let rule = (!reading.tier.is_central()).then(|| draft.rule.id.to_string());
+                let message = format!("{message}{suffix}");
+                let issue = Issue { severity: Severity::Error, place: Some(draft.place), key, rule, message };
+                reading.problems.push(problem(issue, reading.tier, path));
+                continue;
+            }
+            added = added.saturating_add(1);
+            self.rules.push(draft);
+        }
+        self.defaults.extend(defaults);
+        reading.rules = reading.rules.saturating_add(added);
+        self.loaded(reading, path, added, defaults_added);
+        true
+    }
+
+    fn add_rule(&self, reading: &mut Reading<'_>, draft: &RuleDraft) -> Result<(), String> {
+        if self.rules.len() >= MAX_RULES {
+            return Err(format!("at most {MAX_RULES} rules can be loaded"));
+        }
+        if !reading.ids.insert(Arc::clone(&draft.rule.id)) {
+            return Err(format!("the id `{}` stands twice in this source", draft.rule.id));
+        }
+        Ok(())
+    }
+
+    fn loaded(&mut self, reading: &Reading<'_>, path: &Path, rules: usize, defaults: usize) {
+        let file = LoadedFile { tier: reading.tier, path: path.to_owned(), rules, defaults };
+        match self.files.last_mut().filter(|last| last.tier == file.tier && last.path == file.path) {
+            Some(last) => *last = file,
+            None => self.files.push(file),
+        }
+    }
+}
+
+impl Reading<'_> {
+    fn key(&self) -> (Tier, PathBuf) {
+        (self.tier, self.settings.path.clone())
+    }
+
+    fn error(&mut self, file: &Path, message: impl Into<String>) {
+        self.push(Severity::Error, file, message.into());
+    }
+
+    fn push(&mut self, severity: Severity, file: &Path, message: String) {
+        let issue = Issue { severity, place: None, key: String::new(), rule: None, message };
+        self.problems.push(problem(issue, self.tier, file));
+    }
+}
+
+/// The issue as a problem of this file.
+pub(super) fn problem(issue: Issue, tier: Tier, file: &Path) -> Problem {
+    let Issue { severity, place, key, rule, mut message } = issue;
+    if let Some(rule) = &rule {
+        message = format!("{message}; rule `{}` is left out", crate::shape::shown(rule));
+    }
+    Problem { severity, tier: Some(tier), file: file.to_owned(), place, key, rule, message }
+}
