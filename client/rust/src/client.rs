@@ -1,0 +1,284 @@
+//! Calls with a deadline, over reused connections, tried again only where nobody answered.
+
+use std::{
+    fmt,
+    hash::{BuildHasher as _, RandomState},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use prost::{Message, bytes::Bytes};
+use tokio::time::{Instant, sleep_until, timeout_at};
+use tonic::transport::Endpoint;
+
+use crate::{
+    Address, AddressError, CallError, CallErrorKind, Gate, OnUnavailable, Session,
+    proto::{
+        ExplainRequest, ExplainResponse, GetStatusRequest, GetStatusResponse, ListRulesRequest, ListRulesResponse,
+        ReloadRequest, ReloadResponse, TriggerRequest, TriggerResponse,
+    },
+    transport::{Connection, endpoint},
+};
+
+const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
+const DEFAULT_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
+const DEFAULT_ROUNDS: u32 = 5;
+/// The wait before the second round; it doubles from round to round up to the longest.
+const FIRST_BACK_OFF: Duration = Duration::from_millis(50);
+const LONGEST_BACK_OFF: Duration = Duration::from_secs(1);
+
+/// A client of one hookd, or of several that have the same rules. Cheap to clone; clones share their connections.
+///
+/// Connections are made when they are first needed, on the tokio runtime of that call, and stay on it: keep one
+/// client for one runtime.
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+/// Builds a [`Client`].
+#[derive(Debug, Clone)]
+pub struct ClientBuilder {
+    addresses: Vec<Address>,
+    on_unavailable: OnUnavailable,
+    deadline: Duration,
+    rounds: u32,
+    message_bytes: usize,
+}
+
+struct Shared {
+    peers: Vec<Peer>,
+    /// The peer that is asked first: a random one, then the next whenever it does not answer. Counts on, modulo.
+    current: AtomicUsize,
+    on_unavailable: OnUnavailable,
+    deadline: Duration,
+    rounds: u32,
+    message_bytes: usize,
+}
+
+struct Peer {
+    address: Address,
+    endpoint: Endpoint,
+    connection: OnceLock<Connection>,
+}
+
+impl Client {
+    /// A client of the hookd at these addresses: `host:port`, `http://host:port`, `unix:/path`, or several with commas
+    /// between them. Does not connect yet.
+    ///
+    /// # Errors
+    /// [`AddressError`] for what is not an address.
+    pub fn connect_lazy(addresses: &str, on_unavailable: OnUnavailable) -> Result<Self, AddressError> {
+        Self::builder(Address::parse_list(addresses)?, on_unavailable).build()
+    }
+
+    /// As [`Client::connect_lazy`], with more to set.
+    #[must_use]
+    pub fn builder(addresses: Vec<Address>, on_unavailable: OnUnavailable) -> ClientBuilder {
+        ClientBuilder {
+            addresses,
+            on_unavailable,
+            deadline: DEFAULT_DEADLINE,
+            rounds: DEFAULT_ROUNDS,
+            message_bytes: DEFAULT_MESSAGE_BYTES,
+        }
+    }
+
+    /// The everyday calls of one agent session.
+    #[must_use]
+    pub fn session(&self, id: impl Into<String>) -> Session {
+        Session::new(self.clone(), id.into())
+    }
+
+    /// Asks about one event and says what to do now.
+    pub async fn trigger(&self, request: TriggerRequest) -> Gate {
+        match self.call(&request).await {
+            Ok(answer) => Gate::of_answer(&request.event, answer),
+            Err(error) => {
+                let tool = request.tool_call.as_ref().map(|call| call.tool.as_str());
+                Gate::of_error(&request.event, tool, error, &self.shared.on_unavailable)
+            }
+        }
+    }
+
+    /// Asks about one event and gives the bare answer, to look at. To act on it, take [`Client::trigger`]: it knows
+    /// what to do with verdicts that are not known and answers that do not come.
+    ///
+    /// # Errors
+    /// [`CallError`] where there is no answer.
+    pub async fn call(&self, request: &TriggerRequest) -> Result<TriggerResponse, CallError> {
+        self.shared.unary("/hookd.v1.HookService/Trigger", request).await
+    }
+
+    /// Says what runs: version, revision, sources and their state.
+    ///
+    /// # Errors
+    /// [`CallError`] where there is no answer.
+    pub async fn status(&self) -> Result<GetStatusResponse, CallError> {
+        self.shared.unary("/hookd.v1.AdminService/GetStatus", &GetStatusRequest {}).await
+    }
+
+    /// Lists the rules of `event`, or every rule if it is empty, in evaluation order.
+    ///
+    /// # Errors
+    /// [`CallError`] where there is no answer.
+    pub async fn list_rules(&self, event: impl Into<String>) -> Result<ListRulesResponse, CallError> {
+        self.shared.unary("/hookd.v1.AdminService/ListRules", &ListRulesRequest { event: event.into() }).await
+    }
+
+    /// Says for every rule of the event whether it would run, and why. Starts no handler.
+    ///
+    /// # Errors
+    /// [`CallError`] where there is no answer.
+    pub async fn explain(&self, trigger: TriggerRequest) -> Result<ExplainResponse, CallError> {
+        self.shared.unary("/hookd.v1.AdminService/Explain", &ExplainRequest { trigger: Some(trigger) }).await
+    }
+
+    /// Makes hookd read its rules again. What was refused is in the answer.
+    ///
+    /// # Errors
+    /// [`CallError`] where there is no answer.
+    pub async fn reload(&self) -> Result<ReloadResponse, CallError> {
+        self.shared.unary("/hookd.v1.AdminService/Reload", &ReloadRequest {}).await
+    }
+}
+
+/// Names the addresses.
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let addresses = self.shared.peers.iter().map(|peer| &peer.address).collect::<Vec<_>>();
+        f.debug_struct("Client").field("addresses", &addresses).finish_non_exhaustive()
+    }
+}
+
+impl ClientBuilder {
+    /// How long a call may take, tries and waits included. It is also what hookd shares out among handlers (up to its
+    /// own `limits.max_deadline`). 30 s unless set.
+    #[must_use]
+    pub fn deadline(self, deadline: Duration) -> Self {
+        Self { deadline, ..self }
+    }
+
+    /// How often the list of addresses is gone through at most while nobody answers, within the deadline; from 1. The
+    /// wait between two rounds starts at 50 ms and doubles up to 1 s. 5 unless set.
+    #[must_use]
+    pub fn rounds(self, rounds: u32) -> Self {
+        Self { rounds: rounds.max(1), ..self }
+    }
+
+    /// Limit on the size of a request and of an answer, in bytes. A larger one blocks where the event can. 4 MiB
+    /// unless set, which is also what hookd takes unless it is set otherwise.
+    #[must_use]
+    pub fn message_bytes(self, bytes: usize) -> Self {
+        Self { message_bytes: bytes, ..self }
+    }
+
+    /// The client. Does not connect yet.
+    ///
+    /// # Errors
+    /// [`AddressError`] where there is no address, or one is not understood.
+    pub fn build(self) -> Result<Client, AddressError> {
+        if self.addresses.is_empty() {
+            return Err(AddressError::Empty);
+        }
+        let peer = |address: Address| {
+            endpoint(&address).map(|endpoint| Peer { address, endpoint, connection: OnceLock::new() })
+        };
+        let peers = self.addresses.into_iter().map(peer).collect::<Result<Vec<_>, _>>()?;
+        let shared = Shared {
+            current: AtomicUsize::new(usize::try_from(random() >> 33).unwrap_or_default()),
+            peers,
+            on_unavailable: self.on_unavailable,
+            deadline: self.deadline,
+            rounds: self.rounds,
+            message_bytes: self.message_bytes,
+        };
+        Ok(Client { shared: Arc::new(shared) })
+    }
+}
+
+impl Shared {
+    async fn unary<A: Message + Default + 'static>(
+        &self,
+        path: &'static str,
+        request: &impl Message,
+    ) -> Result<A, CallError> {
+        let bytes = request.encoded_len();
+        if bytes > self.message_bytes {
+            return Err(CallError::too_large(bytes, self.message_bytes));
+        }
+        let request = Bytes::from(request.encode_to_vec());
+        let deadline = Instant::now().checked_add(self.deadline).unwrap_or_else(far_away);
+        let mut last = None;
+        for round in 0..self.rounds {
+            if round > 0 && !wait(round, deadline).await {
+                break;
+            }
+            for _ in &self.peers {
+                let asked = self.current.load(Ordering::Relaxed);
+                let Some(peer) = asked.checked_rem(self.peers.len()).and_then(|at| self.peers.get(at)) else { break };
+                let at = peer.address.to_string();
+                let attempt = self.attempt(peer, path, &request, deadline);
+                let error = match timeout_at(deadline, attempt).await {
+                    Ok(Ok(answer)) => return Ok(answer),
+                    Ok(Err(error)) if error.kind != CallErrorKind::DeadlineExceeded || error.decision_id.is_some() => {
+                        error
+                    }
+                    Ok(Err(_)) | Err(_) => return Err(CallError::deadline(&at, self.deadline, last.as_ref())),
+                };
+                if error.kind != CallErrorKind::Unavailable {
+                    return Err(error);
+                }
+                // Another call may have moved on already.
+                let next = asked.wrapping_add(1);
+                let _ = self.current.compare_exchange(asked, next, Ordering::Relaxed, Ordering::Relaxed);
+                last = Some(error);
+            }
+        }
+        Err(last.unwrap_or_else(|| CallError::deadline("any address", self.deadline, None)))
+    }
+
+    async fn attempt<A: Message + Default + 'static>(
+        &self,
+        peer: &Peer,
+        path: &'static str,
+        request: &Bytes,
+        deadline: Instant,
+    ) -> Result<A, CallError> {
+        let connection = peer.connection.get_or_init(|| Connection::lazy(&peer.endpoint)).clone();
+        let mut request = tonic::Request::new(request.clone());
+        request.set_timeout(deadline.saturating_duration_since(Instant::now()));
+        connection.call(path, request, self.message_bytes).await.map_err(|failed| {
+            let (status, headers) = *failed;
+            CallError::of_status(&status, &headers, &peer.address.to_string())
+        })
+    }
+}
+
+/// Waits before `round` (from 1), between half of its back-off and all of it. `false`: the deadline is nearer.
+async fn wait(round: u32, deadline: Instant) -> bool {
+    let doubling = 1_u32.checked_shl(round.saturating_sub(1)).unwrap_or(u32::MAX);
+    let longest = FIRST_BACK_OFF.saturating_mul(doubling).min(LONGEST_BACK_OFF);
+    #[expect(clippy::cast_precision_loss, reason = "a share of a wait")]
+    let share = random() as f64 / u64::MAX as f64;
+    match Instant::now().checked_add(longest.mul_f64(share.midpoint(1.0))) {
+        Some(until) if until < deadline => {
+            sleep_until(until).await;
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Good enough to spread clients; the standard library's hash keys are random.
+fn random() -> u64 {
+    RandomState::new().hash_one(0)
+}
+
+fn far_away() -> Instant {
+    let now = Instant::now();
+    now.checked_add(Duration::from_secs(60 * 60 * 24 * 365)).unwrap_or(now)
+}

@@ -1,0 +1,163 @@
+//! One call over one connection: bytes out, a message or a [`Status`] back.
+
+use std::{marker::PhantomData, sync::Arc, time::Duration};
+
+use http::{HeaderMap, Response, StatusCode, header::CONTENT_TYPE, uri::PathAndQuery};
+use http_body_util::BodyExt as _;
+use prost::{
+    Message,
+    bytes::{BufMut as _, Bytes},
+};
+use tonic::{
+    Status,
+    body::Body,
+    client::Grpc,
+    codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
+    metadata::MetadataMap,
+    transport::{Channel, Endpoint},
+};
+use tower::{ServiceExt as _, util::MapResponse};
+
+use crate::{Address, AddressError};
+
+/// How long a connection attempt may take before another address has its turn.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a connection with calls in flight is checked, and how long the check may take.
+const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(10));
+/// Carries the details of a status, in base64.
+const DETAILS: &str = "grpc-status-details-bin";
+
+/// The bytes of an answer are not the message that they should be.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct NotUnderstood(String);
+
+/// A status and the headers that came before it.
+pub(crate) type Failed = Box<(Status, MetadataMap)>;
+
+/// A connection to one address, made when it is first needed and again whenever it is lost.
+#[derive(Debug, Clone)]
+pub(crate) struct Connection(MapResponse<Channel, OnResponse>);
+
+type OnResponse = fn(Response<Body>) -> Response<Body>;
+
+impl Connection {
+    /// Has to be called on a tokio runtime.
+    pub(crate) fn lazy(endpoint: &Endpoint) -> Self {
+        Self(endpoint.connect_lazy().map_response(checked))
+    }
+
+    /// Sends `request` to the method at `path` and reads its one answer.
+    pub(crate) async fn call<A: Message + Default + 'static>(
+        &self,
+        path: &'static str,
+        request: tonic::Request<Bytes>,
+        answer_limit: usize,
+    ) -> Result<A, Failed> {
+        let mut grpc = Grpc::new(self.0.clone()).max_decoding_message_size(answer_limit);
+        let no_headers = |status| Box::new((status, MetadataMap::new()));
+        grpc.ready().await.map_err(|error| no_headers(Status::from_error(error.into())))?;
+        let path = PathAndQuery::from_static(path);
+        let codec = WireCodec(PhantomData::<A>);
+        let (headers, mut messages, _) =
+            grpc.server_streaming(request, path, codec).await.map_err(no_headers)?.into_parts();
+        let answer = match messages.message().await {
+            Ok(Some(answer)) => answer,
+            Ok(None) => return Err(Box::new((not_understood("it is empty".to_owned()), headers))),
+            Err(status) => return Err(Box::new((status, headers))),
+        };
+        // The answer counts only with the status that follows it.
+        match messages.message().await {
+            Ok(None) => Ok(answer),
+            Ok(Some(_)) => Err(Box::new((not_understood("there is more than one".to_owned()), headers))),
+            Err(status) => Err(Box::new((status, headers))),
+        }
+    }
+}
+
+/// What connections to `address` are made with.
+pub(crate) fn endpoint(address: &Address) -> Result<Endpoint, AddressError> {
+    let not_an_address = |_| AddressError::NotAnAddress(address.to_string());
+    let endpoint = Endpoint::from_shared(address.uri().to_owned()).map_err(not_an_address)?;
+    let (interval, timeout) = KEEP_ALIVE;
+    endpoint
+        .connect_timeout(CONNECT_TIMEOUT)
+        .http2_keep_alive_interval(interval)
+        .keep_alive_timeout(timeout)
+        .user_agent(concat!("hookd-client/", env!("CARGO_PKG_VERSION")))
+        .map_err(not_an_address)
+}
+
+/// Keeps from the layer above what it does not check: status details that are not base64, on which it panics, and the
+/// page of a peer that does not speak gRPC, which it would read as a message. (What is left is the HTTP status.)
+fn checked(mut response: Response<Body>) -> Response<Body> {
+    check_details(response.headers_mut());
+    let content_type = response.headers().get(CONTENT_TYPE).map_or(&[][..], |value| value.as_bytes());
+    if response.status() != StatusCode::OK || !content_type.starts_with(b"application/grpc") {
+        return response.map(|_| Body::empty());
+    }
+    response.map(|body| {
+        Body::new(body.map_frame(|mut frame| {
+            if let Some(trailers) = frame.trailers_mut() {
+                check_details(trailers);
+            }
+            frame
+        }))
+    })
+}
+
+fn check_details(headers: &mut HeaderMap) {
+    let Some(details) = headers.get(DETAILS) else { return };
+    let mut alone = HeaderMap::new();
+    alone.insert(DETAILS, details.clone());
+    if MetadataMap::from_headers(alone).get_bin(DETAILS).is_none_or(|details| details.to_bytes().is_err()) {
+        headers.remove(DETAILS);
+    }
+}
+
+/// Encoded messages out, decoded ones in; what cannot be decoded is told apart from a broken connection.
+struct WireCodec<A>(PhantomData<A>);
+
+struct BytesEncoder;
+
+struct AnswerDecoder<A>(PhantomData<A>);
+
+impl<A: Message + Default + 'static> Codec for WireCodec<A> {
+    type Encode = Bytes;
+    type Decode = A;
+    type Encoder = BytesEncoder;
+    type Decoder = AnswerDecoder<A>;
+
+    fn encoder(&mut self) -> BytesEncoder {
+        BytesEncoder
+    }
+
+    fn decoder(&mut self) -> AnswerDecoder<A> {
+        AnswerDecoder(PhantomData)
+    }
+}
+
+impl Encoder for BytesEncoder {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn encode(&mut self, message: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        buffer.put(message);
+        Ok(())
+    }
+}
+
+impl<A: Message + Default> Decoder for AnswerDecoder<A> {
+    type Item = A;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<A>, Status> {
+        A::decode(buffer).map(Some).map_err(|error| not_understood(error.to_string()))
+    }
+}
+
+fn not_understood(message: String) -> Status {
+    let mut status = Status::internal(message.clone());
+    status.set_source(Arc::new(NotUnderstood(message)));
+    status
+}

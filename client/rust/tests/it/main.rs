@@ -1,0 +1,13 @@
+//! The client against real servers on real sockets.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::arithmetic_side_effects,
+    reason = "a test stops where something is not as it must be"
+)]
+
+mod failures;
+mod garbage;
+mod restart;
+mod server;
+mod verdicts;
