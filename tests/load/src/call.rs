@@ -1,0 +1,151 @@
+//! One unary call whose bodies are bytes as they are, so that any method can be called and no time goes into encoding.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use clap::ValueEnum;
+use hookd_proto::v1::Verdict;
+use http::uri::PathAndQuery;
+use prost::{
+    Message as _,
+    bytes::{Buf as _, BufMut as _, Bytes},
+};
+use tonic::{
+    Code, Request, Status,
+    client::Grpc,
+    codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
+    transport::{Channel, Endpoint},
+};
+
+use crate::drive::{Call, Refusal, Reply};
+
+/// Whom to call, with what.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    /// The server.
+    pub(crate) address: SocketAddr,
+    /// The method.
+    pub(crate) method: PathAndQuery,
+    /// Deadline of each call; it also travels to the server.
+    pub(crate) timeout: Duration,
+    /// Bodies, used in turns, each with the verdict that its answer has to hold.
+    pub(crate) bodies: Vec<(Bytes, Option<ExpectedVerdict>)>,
+}
+
+/// A verdict by its name on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExpectedVerdict {
+    None,
+    Allow,
+    Ask,
+    Defer,
+    Block,
+}
+
+/// One connection, ready for calls.
+#[derive(Debug, Clone)]
+pub(crate) struct Connection {
+    grpc: Grpc<Channel>,
+    client: Arc<Client>,
+}
+
+/// Opens `count` connections.
+///
+/// # Errors
+/// The server cannot be reached.
+pub(crate) async fn connect(client: &Client, count: usize) -> anyhow::Result<Vec<Connection>> {
+    let shared = Arc::new(client.clone());
+    let mut connections = Vec::with_capacity(count);
+    for _ in 0..count {
+        let endpoint = Endpoint::from_shared(format!("http://{}", client.address))?.connect_timeout(client.timeout);
+        let channel = endpoint.connect().await.with_context(|| format!("cannot connect to {}", client.address))?;
+        connections.push(Connection { grpc: Grpc::new(channel), client: Arc::clone(&shared) });
+    }
+    Ok(connections)
+}
+
+impl Connection {
+    /// Sends one body and gives the answer's bytes.
+    ///
+    /// # Errors
+    /// Whatever status came back, or what the transport made of its own failure.
+    pub(crate) async fn send(&mut self, body: Bytes) -> Result<Bytes, Status> {
+        self.grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
+        let mut request = Request::new(body);
+        request.set_timeout(self.client.timeout);
+        let response = self.grpc.unary(request, self.client.method.clone(), RawCodec).await?;
+        Ok(response.into_inner())
+    }
+}
+
+impl Call for Connection {
+    async fn call(&mut self, turn: u64) -> Result<Reply, Refusal> {
+        let turn = usize::try_from(turn).unwrap_or_default();
+        let turn = turn.checked_rem(self.client.bodies.len()).unwrap_or_default();
+        let Some((body, expected)) = self.client.bodies.get(turn).cloned() else {
+            return Err(Refusal { code: Code::Internal, message: "no body to send".to_owned() });
+        };
+        match self.send(body).await {
+            Ok(bytes) => Ok(Reply {
+                bytes: bytes.len(),
+                as_expected: expected.is_none_or(|expected| verdict(&bytes) == Some(expected)),
+            }),
+            Err(status) => Err(Refusal { code: status.code(), message: status.message().to_owned() }),
+        }
+    }
+}
+
+/// The verdict in an encoded `TriggerResponse`, without looking at the rest of it.
+pub(crate) fn verdict(response: &Bytes) -> Option<ExpectedVerdict> {
+    #[derive(Clone, PartialEq, prost::Message)]
+    struct VerdictOnly {
+        #[prost(enumeration = "Verdict", tag = "1")]
+        verdict: i32,
+    }
+    match VerdictOnly::decode(response.clone()).ok()?.verdict() {
+        Verdict::Unspecified => None,
+        Verdict::None => Some(ExpectedVerdict::None),
+        Verdict::Allow => Some(ExpectedVerdict::Allow),
+        Verdict::Ask => Some(ExpectedVerdict::Ask),
+        Verdict::Defer => Some(ExpectedVerdict::Defer),
+        Verdict::Block => Some(ExpectedVerdict::Block),
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct RawCodec;
+
+impl Codec for RawCodec {
+    type Encode = Bytes;
+    type Decode = Bytes;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self::Encoder {
+        *self
+    }
+
+    fn decoder(&mut self) -> Self::Decoder {
+        *self
+    }
+}
+
+impl Encoder for RawCodec {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn encode(&mut self, item: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        buffer.put(item);
+        Ok(())
+    }
+}
+
+impl Decoder for RawCodec {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        let length = buffer.remaining();
+        Ok(Some(buffer.copy_to_bytes(length)))
+    }
+}

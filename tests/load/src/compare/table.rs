@@ -1,0 +1,165 @@
+//! A comparison as a table, for people and for a document.
+
+use std::fmt::Write as _;
+
+use super::{Comparison, Medians, Way};
+
+const HEADS: [&str; 8] = ["answers/s", "p50 µs", "p99 µs", "p99.9 µs", "max µs", "CPU µs/call", "RSS MiB", "errors"];
+
+/// Columns in line, for a terminal.
+pub(crate) fn human(comparison: &Comparison) -> String {
+    let mut text = heading(comparison);
+    for way in &comparison.ways {
+        let rows = rows(way);
+        let width = |column: usize| {
+            let cells = rows.iter().filter_map(|(_, cells)| cells.get(column)).map(|cell| cell.chars().count());
+            cells.chain(HEADS.get(column).map(|head| head.chars().count())).max().unwrap_or_default()
+        };
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\n{}\n{:14}", way.name, "");
+        for (column, head) in HEADS.iter().enumerate() {
+            let _ = write!(text, "  {head:>0$}", width(column));
+        }
+        for (name, cells) in &rows {
+            let _ = write!(text, "\n  {name:12}");
+            for (column, cell) in cells.iter().enumerate() {
+                let _ = write!(text, "  {cell:>0$}", width(column));
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// A Markdown table for each way of loading.
+pub(crate) fn markdown(comparison: &Comparison) -> String {
+    let mut text = heading(comparison);
+    for way in &comparison.ways {
+        let mut name = way.name.clone();
+        if let Some(first) = name.get_mut(..1) {
+            first.make_ascii_uppercase();
+        }
+        let _ = write!(text, "\n{name}:\n\n| | {} |\n|---|{}\n", HEADS.join(" | "), "---:|".repeat(HEADS.len()));
+        for (name, cells) in rows(way) {
+            let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
+        }
+    }
+    text
+}
+
+fn heading(comparison: &Comparison) -> String {
+    let environment = match comparison.environment.as_slice() {
+        [] => String::new(),
+        variables => format!(" with {}", variables.join(" ")),
+    };
+    format!(
+        "{}{environment}: {} decide rules in three tiers, beside a bare tonic echo server with messages of the same \
+         sizes ({:.0} bytes in, {:.0} bytes out).\nMedians of {} rounds in turns, {} s each; servers and load \
+         generator share {} processors. The last row is the median of each round's hookd / echo.\n",
+        comparison.hookd,
+        comparison.rules,
+        comparison.request_bytes,
+        comparison.reply_bytes,
+        comparison.rounds,
+        comparison.duration_s,
+        comparison.processors,
+    )
+}
+
+fn rows(way: &Way) -> [(&'static str, Vec<String>); 3] {
+    let none = || "–".to_owned();
+    let ratio = vec![
+        format!("{:.3}", way.ratio.answers_per_s),
+        format!("{:.3}", way.ratio.p50),
+        format!("{:.3}", way.ratio.p99),
+        none(),
+        none(),
+        format!("{:.3}", way.ratio.cpu),
+        none(),
+        none(),
+    ];
+    [("echo", cells(&way.echo)), ("hookd", cells(&way.hookd)), ("hookd / echo", ratio)]
+}
+
+fn cells(medians: &Medians) -> Vec<String> {
+    vec![
+        format!("{:.0}", medians.answers_per_s),
+        format!("{:.0}", medians.p50_us),
+        format!("{:.0}", medians.p99_us),
+        format!("{:.0}", medians.p99_9_us),
+        format!("{:.0}", medians.max_us),
+        format!("{:.1}", medians.cpu_us),
+        format!("{:.1}", medians.rss_mib),
+        medians.errors.to_string(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::Ratios;
+
+    fn comparison() -> Comparison {
+        let medians = |answers_per_s, p99_us| Medians {
+            answers_per_s,
+            p50_us: 104.4,
+            p99_us,
+            p99_9_us: 1500.0,
+            max_us: 20_000.0,
+            cpu_us: 46.74,
+            rss_mib: 5.25,
+            errors: 0,
+        };
+        let ratio = Ratios { answers_per_s: 0.5, p50: 1.25, p99: 2.0, cpu: 1.1 };
+        let way = Way {
+            name: "closed loop, 1 in flight on 1 connection".to_owned(),
+            echo: medians(9429.0, 192.0),
+            hookd: medians(4714.5, 384.0),
+            ratio,
+        };
+        Comparison {
+            hookd: "hookd 0.1.0".to_owned(),
+            rules: 50,
+            rounds: 5,
+            duration_s: 2.5,
+            request_bytes: 511.25,
+            reply_bytes: 300.0,
+            processors: 2,
+            environment: vec!["A=b".to_owned()],
+            ways: vec![way],
+        }
+    }
+
+    const HEADING: &str = "\
+hookd 0.1.0 with A=b: 50 decide rules in three tiers, beside a bare tonic echo server with messages of the same sizes \
+(511 bytes in, 300 bytes out).
+Medians of 5 rounds in turns, 2.5 s each; servers and load generator share 2 processors. The last row is the median of \
+each round's hookd / echo.
+";
+
+    #[test]
+    fn people_get_columns() {
+        let table = "
+closed loop, 1 in flight on 1 connection
+                answers/s  p50 µs  p99 µs  p99.9 µs  max µs  CPU µs/call  RSS MiB  errors
+  echo               9429     104     192      1500   20000         46.7      5.2       0
+  hookd              4714     104     384      1500   20000         46.7      5.2       0
+  hookd / echo      0.500   1.250   2.000         –       –        1.100        –       –
+";
+        assert_eq!(human(&comparison()), format!("{HEADING}{table}"));
+    }
+
+    #[test]
+    fn documents_get_markdown() {
+        let table = "
+Closed loop, 1 in flight on 1 connection:
+
+| | answers/s | p50 µs | p99 µs | p99.9 µs | max µs | CPU µs/call | RSS MiB | errors |
+|---|---:|---:|---:|---:|---:|---:|---:|---:|
+| echo | 9429 | 104 | 192 | 1500 | 20000 | 46.7 | 5.2 | 0 |
+| hookd | 4714 | 104 | 384 | 1500 | 20000 | 46.7 | 5.2 | 0 |
+| hookd / echo | 0.500 | 1.250 | 2.000 | – | – | 1.100 | – | – |
+";
+        assert_eq!(markdown(&comparison()), format!("{HEADING}{table}"));
+    }
+}

@@ -1,0 +1,115 @@
+//! The load generator against its own echo server, as processes.
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
+
+use std::{
+    io::{BufRead as _, BufReader},
+    process::{Child, Command, Output, Stdio},
+};
+
+use serde_json::Value;
+
+const LOAD: &str = env!("CARGO_BIN_EXE_hookd-load");
+
+/// An echo server that ends with the test.
+struct Echo {
+    child: Child,
+    address: String,
+}
+
+impl Echo {
+    fn start(response_bytes: &str) -> Self {
+        let mut command = Command::new(LOAD);
+        command.args(["echo-server", "--listen", "127.0.0.1:0", "--response-bytes", response_bytes]);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim_end().strip_prefix("hookd-load is ready: grpc=").unwrap().to_owned();
+        Self { child, address }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        run(&[&["run", "--target", &self.address, "--warmup", "0s"], arguments].concat())
+    }
+
+    fn report(&self, arguments: &[&str]) -> Value {
+        let output = self.run(&[&["--output", "json"], arguments].concat());
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(LOAD).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn a_closed_loop_stops_at_its_count() {
+    let echo = Echo::start("321");
+    let report = echo.report(&["--count", "200", "--in-flight", "8", "--connections", "2", "--expect", "none"]);
+    assert_eq!(report["codes"], serde_json::json!({ "OK": 200 }));
+    assert_eq!((report["calls"].as_u64(), report["reply_bytes"].as_f64()), (Some(200), Some(321.0)));
+    let latency = &report["latency_us"];
+    let figures = ["p50", "p90", "p99", "p99.9", "max"].map(|key| latency[key].as_f64().unwrap());
+    assert!(figures.is_sorted() && figures[0] > 0.0, "{latency}");
+}
+
+#[test]
+fn an_open_loop_sends_what_is_due() {
+    let echo = Echo::start("64");
+    let report = echo.report(&["--mode", "open", "--rate", "200", "--duration", "500ms"]);
+    assert_eq!(
+        (report["calls"].as_u64(), report["rate"].as_u64(), report["unsent"].as_u64()),
+        (Some(100), Some(200), Some(0))
+    );
+    assert!(report["late_start_us"]["max"].as_f64().unwrap() <= report["latency_us"]["max"].as_f64().unwrap());
+}
+
+#[test]
+fn any_unary_method_and_body_can_be_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let (event, bytes) = (folder.path().join("event.json"), folder.path().join("event.bin"));
+    std::fs::write(&event, r#"{"event":"Stop","sessionId":"s"}"#).unwrap();
+    // Field 1, four bytes: the same event.
+    std::fs::write(&bytes, b"\x0a\x04Stop").unwrap();
+    let echo = Echo::start("64");
+    let bodies = ["--body", event.to_str().unwrap(), "--body", bytes.to_str().unwrap(), "--count", "10"];
+    assert_eq!(echo.report(&bodies)["codes"], serde_json::json!({ "OK": 10 }));
+
+    let output = echo.run(&["--body", bytes.to_str().unwrap(), "--count", "3", "--method", "/no.Such/Method"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("codes          OK 0, UNIMPLEMENTED 3\n"), "{text}");
+}
+
+#[test]
+fn other_verdicts_than_expected_are_errors() {
+    let echo = Echo::start("64");
+    let output = echo.run(&["--count", "5", "--expect", "block"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.ends_with("  error          5 answers without the expected verdict\n"), "{text}");
+}
+
+#[test]
+fn wrong_usage_and_other_machines_are_refused() {
+    let usage = |arguments: &[&str], expected: &str| {
+        let output = run(arguments);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(64), "{text}");
+        assert!(text.contains(expected), "{text}");
+    };
+    usage(&["run", "--target", "192.0.2.1:50051"], "only servers on this machine are loaded");
+    usage(&["run", "--target", "127.0.0.1:1", "--duration", "11m"], "longer than 10 minutes");
+    usage(&["run"], "--target");
+
+    let output = run(&["run", "--target", "127.0.0.1:1", "--mode", "open"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "error: `--mode open` needs `--rate`\n");
+}
