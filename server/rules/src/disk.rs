@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, File},
+    hash::{Hash as _, Hasher},
     io::{self, Read as _},
     path::{Path, PathBuf},
     sync::Arc,
@@ -32,6 +33,21 @@ pub(crate) struct RuleFile {
     pub(crate) path: Arc<Path>,
     /// Its text, or why there is none.
     pub(crate) text: Result<String, String>,
+}
+
+/// Hashes everything that a load would read at the path of a source: other hash, other rules. Blocks on the disk.
+pub fn fingerprint(path: &Path, hasher: &mut impl Hasher) {
+    path.hash(hasher);
+    let files = match read_source(path) {
+        Found::Missing => return,
+        Found::Unreadable(message) => return message.hash(hasher),
+        Found::File(file) => vec![file],
+        Found::Directory(files) => files,
+    };
+    files.len().hash(hasher);
+    for file in files {
+        (file.path, file.text).hash(hasher);
+    }
 }
 
 /// Reads the source at `path`.

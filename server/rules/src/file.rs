@@ -93,7 +93,10 @@ pub(crate) fn compile(text: &str, format: Format, context: &mut Context<'_>) -> 
     let mut issues = Issues::default();
     let mut draft = FileDraft::default();
     match parse(text, format) {
-        Ok(node) if node.value == Tree::Null => {}
+        // As good as no file, but a guard that is cut to nothing should not go unseen.
+        Ok(node) if node.value == Tree::Null => {
+            issues.warning(node.place, KeyPath::Top, "the file is empty, no rules come from it");
+        }
         Ok(node) => match FILE.check(&node, KeyPath::Top, &mut issues) {
             Some(fields) if issues.errors() == 0 => content(fields, context, &mut draft, &mut issues),
             _ => draft.broken = true,

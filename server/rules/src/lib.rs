@@ -23,7 +23,7 @@ mod yaml;
 pub use catalog::{
     AskFallback, Catalog, DefaultRule, DeferFallback, Fallbacks, ModifyFallback, Source, SourceState, TierPolicy,
 };
-pub use disk::{MAX_FILE_BYTES, MAX_FILES};
+pub use disk::{MAX_FILE_BYTES, MAX_FILES, fingerprint};
 pub use event::{Block, EVENTS, Event, Modifies, Subject, UnknownEvent};
 pub use file::Format;
 pub use hookd_json::Place;

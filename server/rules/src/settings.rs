@@ -66,6 +66,15 @@ impl Default for LoadSettings {
     }
 }
 
+impl LoadSettings {
+    /// The paths of all sources, in evaluation order.
+    #[must_use]
+    pub fn paths(&self) -> Vec<PathBuf> {
+        let sources = Tier::ALL.into_iter().flat_map(|tier| &self.tiers.get(tier).sources);
+        sources.map(|source| source.path.clone()).collect()
+    }
+}
+
 impl TierSettings {
     /// What holds for `tier` where the settings say nothing: no sources, enforced; managed, team and local may allow;
     /// failures of managed rules block.
