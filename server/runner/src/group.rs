@@ -1,4 +1,5 @@
 use std::io;
+use std::os::fd::OwnedFd;
 use std::process::Child;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 use crate::members;
+use crate::pipes::Pipes;
 use crate::place::{Place, Stage};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
@@ -34,8 +36,17 @@ impl Group {
     /// For a child that was started as the leader of a group of its own.
     pub(crate) fn new(child: Child, kill_grace: Duration, place: Place) -> Self {
         let pid = Pid::from_child(&child);
-        let leader = Leader { child, pid, exit_event: ExitEvent::of(pid), place };
+        let outputs = Pipes::hold_outputs(&child);
+        let leader = Leader { child, pid, exit_event: ExitEvent::of(pid), _outputs: outputs, place };
         Self { leader: Some(leader), kill_grace, runtime: Handle::try_current().ok() }
+    }
+
+    /// Hands out the pipes of the child, once.
+    pub(crate) fn pipes(&mut self) -> io::Result<Pipes> {
+        match &mut self.leader {
+            Some(leader) => Pipes::of(&mut leader.child),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
     }
 
     /// Waits until the leader has exited, and leaves it unreaped.
@@ -109,6 +120,8 @@ struct Leader {
     child: Child,
     pid: Pid,
     exit_event: ExitEvent,
+    /// Open until the group is gone: one that says something while it cleans up after SIGTERM would else die of SIGPIPE.
+    _outputs: [Option<OwnedFd>; 2],
     place: Place,
 }
 
@@ -192,11 +205,14 @@ async fn rest(pause: &mut Duration) {
 /// Tells when a leader may have exited.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
-struct ExitEvent(Option<tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>>);
+struct ExitEvent(Option<tokio::io::unix::AsyncFd<OwnedFd>>);
 
 #[cfg(target_os = "linux")]
 impl ExitEvent {
-    #[expect(deprecated, reason = "its successor is unsafe; an owned descriptor keeps all that it would have to promise")]
+    #[expect(
+        deprecated,
+        reason = "its successor is unsafe; an owned descriptor keeps all that it would have to promise"
+    )]
     fn of(pid: Pid) -> Self {
         use rustix::process::{PidfdFlags, pidfd_open};
         use tokio::io::{Interest, unix::AsyncFd};

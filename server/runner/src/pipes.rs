@@ -1,4 +1,5 @@
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::Child;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -31,6 +32,14 @@ impl Pipes {
             stdout: child.stdout.take().map(ChildStdout::from_std).transpose()?,
             stderr: child.stderr.take().map(ChildStderr::from_std).transpose()?,
         })
+    }
+
+    /// Keeps both outputs of a child open on this side for as long as the answer lives, though nobody reads them.
+    pub(crate) fn hold_outputs(child: &Child) -> [Option<OwnedFd>; 2] {
+        [
+            child.stdout.as_ref().and_then(|pipe| pipe.as_fd().try_clone_to_owned().ok()),
+            child.stderr.as_ref().and_then(|pipe| pipe.as_fd().try_clone_to_owned().ok()),
+        ]
     }
 
     /// Writes the payload and reads both outputs, all at once: a child that writes before it has read everything blocks

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::group::{Exit, Group};
-use crate::pipes::{Captured, Pipes};
+use crate::pipes::Captured;
 use crate::place::{Place, Stage};
 use crate::{Command, End, Finished, Limits};
 
@@ -29,21 +29,20 @@ pub(crate) async fn run(
     let started = Instant::now();
     let time_over = earlier(started.checked_add(limits.timeout), deadline);
 
-    // A place and the end of time, or of the runner, can come together: then nothing starts.
+    if time_over.is_some_and(|instant| instant <= started) {
+        return Finished::unstarted(End::TimedOut, queued);
+    }
     let child = tokio::select! {
         biased;
         () = stage.reached(Stage::Closing) => Err(End::Cancelled),
-        () = until(time_over) => Err(End::TimedOut),
         child = spawn(&command, started) => child.map_err(End::DidNotStart),
+        () = until(time_over) => Err(End::TimedOut),
     };
-    let mut child = match child {
-        Ok(child) => child,
+    let mut group = match child {
+        Ok(child) => Group::new(child, limits.kill_grace, place),
         Err(end) => return Finished::unstarted(end, queued),
     };
-
-    let pipes = Pipes::of(&mut child);
-    let group = Group::new(child, limits.kill_grace, place);
-    let pipes = match pipes {
+    let pipes = match group.pipes() {
         Ok(pipes) => pipes,
         Err(error) => return Finished::unstarted(End::DidNotStart(format!("cannot open its pipes: {error}")), queued),
     };

@@ -1,0 +1,105 @@
+//! Programs that cannot be started, or not at once.
+
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use hookd_runner::{Command, End};
+
+use crate::support::{GENEROUS, argv, eventually, limits, run, runner, sh};
+
+fn write_script(path: &Path) {
+    fs::write(path, "#!/bin/sh\necho '{}'\n").unwrap();
+    fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn case_011_a_script_written_a_moment_ago_starts_while_others_fork() {
+    let (runner, directory, done) = (runner(), tempfile::tempdir().unwrap(), AtomicBool::new(false));
+    let runtime = tokio::runtime::Handle::current();
+    let ends = std::thread::scope(|scope| {
+        for _each in 0..8 {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    std::process::Command::new("true").status().unwrap();
+                }
+            });
+        }
+        let ends: Vec<_> = (0..50)
+            .map(|number| {
+                let script = directory.path().join(format!("hook-{number}.sh"));
+                write_script(&script);
+                runtime_run(&runtime, &runner, argv(&[script.to_str().unwrap()]))
+            })
+            .collect();
+        done.store(true, Ordering::Relaxed);
+        ends
+    });
+    assert_eq!(ends, vec![End::Exited(0); 50]);
+}
+
+fn runtime_run(runtime: &tokio::runtime::Handle, runner: &hookd_runner::Runner, command: Command) -> End {
+    let runner = runner.clone();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    runtime.spawn(async move { sender.send(run(&runner, command, limits(GENEROUS)).await.end).unwrap() });
+    tokio::task::block_in_place(|| receiver.recv_timeout(GENEROUS).unwrap())
+}
+
+#[tokio::test]
+async fn case_011_a_busy_file_is_tried_again_until_it_is_free() {
+    let (runner, directory) = (runner(), tempfile::tempdir().unwrap());
+    let script = directory.path().join("hook.sh");
+    write_script(&script);
+    let writer = File::options().append(true).open(&script).unwrap();
+    let task = {
+        let (runner, command) = (runner.clone(), argv(&[script.to_str().unwrap()]));
+        tokio::spawn(async move { run(&runner, command, limits(GENEROUS)).await })
+    };
+    eventually("it has begun", || runner.live() == 1).await;
+    drop(writer);
+    assert_eq!(task.await.unwrap().end, End::Exited(0));
+}
+
+#[tokio::test]
+async fn case_011_a_file_that_stays_busy_is_said_to_be() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = directory.path().join("hook.sh");
+    write_script(&script);
+    let _writer = File::options().append(true).open(&script).unwrap();
+    let path = script.to_str().unwrap();
+    // Some kernels execute it all the same.
+    let expected = match std::process::Command::new(path).output() {
+        Ok(_) => End::Exited(0),
+        Err(error) => End::DidNotStart(format!("cannot start `{path}`: {error}")),
+    };
+    assert_eq!(run(&runner(), argv(&[path]), limits(GENEROUS)).await.end, expected);
+    // The time that the run has bounds the retries too.
+    let end = run(&runner(), argv(&[path]), limits(Duration::from_millis(100))).await.end;
+    assert_eq!(end, if expected == End::Exited(0) { End::Exited(0) } else { End::TimedOut });
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_did_not_start() {
+    let runner = runner();
+    let missing = "No such file or directory (os error 2)";
+    for (command, message) in [
+        (argv(&["/nowhere/hook"]), format!("cannot start `/nowhere/hook`: {missing}")),
+        (argv(&["no-such-program"]), format!("cannot start `no-such-program`: {missing}")),
+        (argv(&["/dev/null"]), "cannot start `/dev/null`: Permission denied (os error 13)".to_owned()),
+        (argv(&[]), "no program is named".to_owned()),
+        (
+            Command { cwd: Some("/nowhere/at/all".into()), ..sh("true") },
+            format!("cannot use the working directory `/nowhere/at/all`: {missing}"),
+        ),
+        (
+            Command { cwd: Some("/dev/null".into()), ..sh("true") },
+            "the working directory `/dev/null` is not a directory".to_owned(),
+        ),
+    ] {
+        let finished = run(&runner, command, limits(GENEROUS)).await;
+        assert_eq!((finished.end, finished.elapsed), (End::DidNotStart(message), Duration::ZERO));
+    }
+    assert_eq!(runner.live(), 0);
+}
