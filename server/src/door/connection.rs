@@ -1,0 +1,116 @@
+//! One connection of a caller, from its first byte to its end.
+
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    pin::pin,
+    time::Duration,
+};
+
+use hyper::{body::Incoming, server::conn::http2};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::{sleep, timeout},
+};
+use tokio_util::task::TaskTracker;
+use tower::Service;
+use tracing::debug;
+
+use super::{
+    layers::Answer,
+    listener::{Listener, Stream},
+};
+use crate::{drain::Drain, settings::Http2Settings, telemetry::call::Peer};
+
+/// How connections are served.
+#[derive(Debug, Clone)]
+pub struct Connections {
+    /// Probes, age and streams.
+    pub http2: Http2Settings,
+    /// Longest that a call can take: how long a connection that was told to go may stay.
+    pub longest_call: Duration,
+    /// When to go.
+    pub drain: Drain,
+    /// Every connection that is open.
+    pub open: TaskTracker,
+}
+
+impl Connections {
+    /// Accepts and serves connections until the server closes. `service` makes what serves one peer.
+    pub async fn accept<S>(self, listener: Listener, service: impl Fn(Peer) -> S + Send)
+    where
+        S: Service<http::Request<Incoming>, Response = Answer, Error = std::convert::Infallible>,
+        S: Clone + Send + 'static,
+        S::Future: Send + 'static,
+    {
+        loop {
+            let (stream, peer) = tokio::select! {
+                biased;
+                () = self.drain.closing().cancelled() => return,
+                accepted = listener.accept() => accepted,
+            };
+            let service = service(peer);
+            let connections = self.clone();
+            self.open.spawn(async move {
+                match stream {
+                    Stream::Tcp(stream) => connections.serve(stream, service).await,
+                    Stream::Unix(stream) => connections.serve(stream, service).await,
+                }
+            });
+        }
+    }
+
+    /// Serves one connection until its peer closes it, or it is told to go and its calls are done.
+    async fn serve<S>(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, service: S)
+    where
+        S: Service<http::Request<Incoming>, Response = Answer, Error = std::convert::Infallible>,
+        S: Clone + Send + 'static,
+        S::Future: Send + 'static,
+    {
+        let connection = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .keep_alive_interval(self.http2.keepalive_interval)
+            .keep_alive_timeout(self.http2.keepalive_timeout)
+            .max_concurrent_streams(self.http2.max_concurrent_streams)
+            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+        let mut connection = pin!(connection);
+        tokio::select! {
+            ended = connection.as_mut() => return log_end(ended),
+            () = self.drain.closing().cancelled() => {}
+            () = sleep(jittered(self.http2.max_connection_age)) => {}
+        }
+        // GOAWAY; the calls that are running finish.
+        connection.as_mut().graceful_shutdown();
+        if let Ok(ended) = timeout(self.longest_call, connection).await {
+            log_end(ended);
+        }
+    }
+}
+
+fn log_end(ended: hyper::Result<()>) {
+    if let Err(error) = ended {
+        debug!(%error, "connection ended");
+    }
+}
+
+/// `age` less up to a tenth, at random, so that connections that were opened together do not end together.
+fn jittered(age: Duration) -> Duration {
+    let permille = RandomState::new().hash_one(age).checked_rem(101).unwrap_or(0);
+    age.saturating_sub(age.mul_f64(permille as f64 / 1000.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_differ_by_at_most_a_tenth() {
+        let age = Duration::from_secs(1000);
+        let ages = (0..100).map(|_| jittered(age)).collect::<Vec<_>>();
+        assert!(ages.iter().all(|jittered| (Duration::from_secs(899)..=age).contains(jittered)));
+        assert!(ages.iter().any(|jittered| *jittered != ages[0]));
+    }
+}

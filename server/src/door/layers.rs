@@ -1,0 +1,76 @@
+//! The layers that every gRPC call passes, in one visible stack.
+
+mod arrival;
+mod cut;
+mod in_flight;
+mod panic;
+mod slow_body;
+
+use std::{convert::Infallible, future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use tokio::sync::Semaphore;
+use tonic::{body::Body, service::Routes};
+use tower::ServiceBuilder;
+
+use crate::{drain::Drain, record::Recorder, telemetry::call::Peer};
+
+pub use arrival::Arrival;
+pub use cut::Cut;
+pub use in_flight::InFlight;
+pub use panic::CatchPanic;
+
+/// What a call is answered with.
+pub type Answer = http::Response<Body>;
+
+/// The whole stack.
+pub type Stack = Arrival<CatchPanic<Cut<InFlight<Routes>>>>;
+
+/// What a layer's service gives.
+type Answering = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
+
+/// What the layers need.
+#[derive(Debug, Clone)]
+pub struct Layers {
+    /// Places for calls that are evaluated.
+    pub places: Arc<Semaphore>,
+    /// Size of a message, in bytes.
+    pub message_bytes: usize,
+    /// How long a request may take to arrive.
+    pub arrival_limit: Duration,
+    /// When to cut calls.
+    pub drain: Drain,
+    /// What statuses are counted by.
+    pub recorder: Arc<Recorder>,
+}
+
+impl Layers {
+    /// The stack around `routes`, for one peer.
+    #[must_use]
+    pub fn around(&self, routes: Routes, peer: Peer) -> Stack {
+        ServiceBuilder::new()
+            // Outermost, so that whatever comes back has a decision id, a code of the contract and is counted.
+            .layer(arrival::layer(peer, self.message_bytes, self.arrival_limit, Arc::clone(&self.recorder)))
+            // Above all that could panic; below the arrival, which names the call in the answer.
+            .layer(panic::layer())
+            // Above the places, so that a call which is cut gives its place back at once.
+            .layer(cut::layer(self.drain.clone()))
+            // Last, so that a place is held only while the call is evaluated.
+            .layer(in_flight::layer(Arc::clone(&self.places), Arc::clone(&self.recorder)))
+            .service(routes)
+    }
+}
+
+/// Whether a call is one to evaluate. Health, reflection and administration are not held up by load.
+fn is_evaluation(request: &http::Request<Body>) -> bool {
+    request.uri().path().starts_with("/hookd.v1.HookService/")
+}
+
+/// The status as an answer.
+fn refusal(not_judged: crate::rpc::status::NotJudged, request: &http::Extensions) -> Answer {
+    let call = request.get::<crate::telemetry::call::Call>();
+    let decision_id = call.map(|call| call.decision_id.to_string()).unwrap_or_default();
+    not_judged.into_status(&decision_id).into_http()
+}
+
+#[cfg(test)]
+mod tests;

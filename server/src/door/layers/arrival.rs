@@ -1,0 +1,117 @@
+use std::{
+    convert::Infallible,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use http::{HeaderMap, HeaderValue, Request};
+use hyper::body::Incoming;
+use tonic::{Code, Status, body::Body};
+use tower::{Layer, Service, layer::layer_fn};
+
+use super::{Answer, Answering, is_evaluation, slow_body::SlowBody};
+use crate::{
+    record::Recorder,
+    rpc::status::{DECISION_ID, NotJudged, Violation},
+    telemetry::call::{Call, Peer},
+};
+
+/// Gives the call its id, and every answer its final form: statuses that were made below hookd's own code get the
+/// decision id and the codes of the contract, and all of them are counted.
+#[derive(Debug, Clone)]
+pub struct Arrival<S> {
+    inner: S,
+    peer: Peer,
+    message_bytes: usize,
+    arrival_limit: Duration,
+    recorder: Arc<Recorder>,
+}
+
+/// Counts a call as cancelled unless it came to an answer.
+struct Unanswered<'r>(Option<&'r Recorder>);
+
+pub(super) fn layer<S>(
+    peer: Peer,
+    message_bytes: usize,
+    arrival_limit: Duration,
+    recorder: Arc<Recorder>,
+) -> impl Layer<S, Service = Arrival<S>> {
+    layer_fn(move |inner| Arrival { inner, peer, message_bytes, arrival_limit, recorder: Arc::clone(&recorder) })
+}
+
+impl<S> Service<Request<Incoming>> for Arrival<S>
+where
+    S: Service<Request<Body>, Response = Answer, Error = Infallible> + Send + 'static,
+    S::Future: Send + 'static,
+{
+    type Response = Answer;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Incoming>) -> Answering {
+        let call = Call::arriving(self.peer);
+        let limit = self.arrival_limit;
+        let mut request = request.map(|body| Body::new(SlowBody::new(body, limit)));
+        request.extensions_mut().insert(call);
+        let counted = is_evaluation(&request).then(|| Arc::clone(&self.recorder));
+        let message_bytes = self.message_bytes;
+        let answering = self.inner.call(request);
+        Box::pin(async move {
+            let mut unanswered = Unanswered(counted.as_deref());
+            let Ok(answer) = answering.await;
+            unanswered.0 = None;
+            let (answer, code) = complete(answer, &call, message_bytes);
+            if let (Some(recorder), Some(code)) = (&counted, code) {
+                recorder.refused(code);
+            }
+            Ok(answer)
+        })
+    }
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        if let Some(recorder) = self.0 {
+            recorder.refused(Code::Cancelled);
+        }
+    }
+}
+
+/// The answer as the contract has it, and its code where it is a status.
+fn complete(answer: Answer, call: &Call, message_bytes: usize) -> (Answer, Option<Code>) {
+    let Some(code) = answer.headers().get(Status::GRPC_STATUS).map(|code| Code::from_bytes(code.as_bytes())) else {
+        return (answer, None);
+    };
+    if answer.headers().contains_key(DECISION_ID) {
+        return (answer, Some(code));
+    }
+    let decision_id = call.decision_id.to_string();
+    let not_judged = match code {
+        // What the codec says of a message over the limit, before and after decompression.
+        Code::OutOfRange | Code::ResourceExhausted => NotJudged::TooLarge(message_bytes),
+        // What the codec says of bytes that are no message: the request's fault, not hookd's.
+        Code::Internal => NotJudged::Invalid(vec![Violation {
+            field: "request".to_owned(),
+            description: format!("is not a message: {}", said(answer.headers())),
+        }]),
+        _ => {
+            let mut answer = answer;
+            if let Ok(id) = HeaderValue::from_str(&decision_id) {
+                answer.headers_mut().insert(DECISION_ID, id);
+            }
+            return (answer, Some(code));
+        }
+    };
+    let status = not_judged.into_status(&decision_id);
+    let code = status.code();
+    (status.into_http(), Some(code))
+}
+
+fn said(headers: &HeaderMap) -> String {
+    Status::from_header_map(headers).map(|status| status.message().to_owned()).unwrap_or_default()
+}

@@ -1,0 +1,52 @@
+use std::{
+    convert::Infallible,
+    task::{Context, Poll},
+};
+
+use http::Request;
+use tonic::body::Body;
+use tower::{Layer, Service, layer::layer_fn};
+
+use super::{Answer, Answering, is_evaluation, refusal};
+use crate::{drain::Drain, rpc::status::NotJudged};
+
+/// Counts calls for the drain, and answers those that are still running at its limit with `UNAVAILABLE`.
+#[derive(Debug, Clone)]
+pub struct Cut<S> {
+    inner: S,
+    drain: Drain,
+}
+
+pub(super) fn layer<S>(drain: Drain) -> impl Layer<S, Service = Cut<S>> {
+    layer_fn(move |inner| Cut { inner, drain: drain.clone() })
+}
+
+impl<S> Service<Request<Body>> for Cut<S>
+where
+    S: Service<Request<Body>, Response = Answer, Error = Infallible> + Send + 'static,
+    S::Future: Send + 'static,
+{
+    type Response = Answer;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Answering {
+        let counted = is_evaluation(&request).then(|| self.drain.call());
+        let extensions = request.extensions().clone();
+        let cutting = self.drain.cutting().clone();
+        let answering = self.inner.call(request);
+        Box::pin(async move {
+            let answer = tokio::select! {
+                biased;
+                answer = answering => answer,
+                () = cutting.cancelled() => Ok(refusal(NotJudged::Stopping, &extensions)),
+            };
+            drop(counted);
+            answer
+        })
+    }
+}

@@ -1,0 +1,59 @@
+use std::{
+    convert::Infallible,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use http::Request;
+use tokio::sync::Semaphore;
+use tonic::body::Body;
+use tower::{Layer, Service, layer::layer_fn};
+
+use super::{Answer, Answering, is_evaluation, refusal};
+use crate::{record::Recorder, rpc::status::NotJudged};
+
+/// Lets so many calls be evaluated at a time, over all connections, and sheds the others at once.
+#[derive(Debug, Clone)]
+pub struct InFlight<S> {
+    inner: S,
+    places: Arc<Semaphore>,
+    recorder: Arc<Recorder>,
+}
+
+pub(super) fn layer<S>(
+    places: Arc<Semaphore>,
+    recorder: Arc<Recorder>,
+) -> impl Layer<S, Service = InFlight<S>> {
+    layer_fn(move |inner| InFlight { inner, places: Arc::clone(&places), recorder: Arc::clone(&recorder) })
+}
+
+impl<S> Service<Request<Body>> for InFlight<S>
+where
+    S: Service<Request<Body>, Response = Answer, Error = Infallible> + Send + 'static,
+    S::Future: Send + 'static,
+{
+    type Response = Answer;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Answering {
+        if !is_evaluation(&request) {
+            return Box::pin(self.inner.call(request));
+        }
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            self.recorder.shed();
+            let refused = refusal(NotJudged::Shed, request.extensions());
+            return Box::pin(async move { Ok(refused) });
+        };
+        let answering = self.inner.call(request);
+        Box::pin(async move {
+            let answer = answering.await;
+            drop(place);
+            answer
+        })
+    }
+}

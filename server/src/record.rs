@@ -1,0 +1,109 @@
+//! What is told of decisions: one log line each, and metrics. Never parameters or outputs.
+
+mod audit;
+mod metrics;
+
+use std::{fmt, time::Duration};
+
+use hookd_rules::{Catalog, Mode};
+use tonic::Code;
+
+use crate::model::{Decision, Outcome, Ran, Rule, Trigger};
+use metrics::Metrics;
+
+/// Logs and counts. One for the process, shared by all rooms.
+pub struct Recorder {
+    metrics: Metrics,
+}
+
+/// What the process is doing right now, asked at each scrape.
+pub struct Gauges {
+    /// Calls being evaluated.
+    pub in_flight: Box<dyn Fn() -> usize + Send + Sync>,
+    /// Handlers in the background.
+    pub background: Box<dyn Fn() -> usize + Send + Sync>,
+    /// Child processes alive.
+    pub children: Box<dyn Fn() -> usize + Send + Sync>,
+    /// Commands that wait for a free child.
+    pub child_queue: Box<dyn Fn() -> usize + Send + Sync>,
+}
+
+impl Recorder {
+    /// Nothing recorded yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { metrics: Metrics::new() }
+    }
+
+    /// Says where the gauges come from.
+    pub fn watch(&self, gauges: Gauges) {
+        self.metrics.watch(gauges);
+    }
+
+    /// A call was judged; `took` is from its arrival.
+    pub fn decision(&self, trigger: &Trigger, decision: &Decision, took: Duration) {
+        audit::log(trigger, decision, took);
+        self.metrics.decided(trigger, decision, took);
+        for result in &decision.results {
+            if result.outcome != Outcome::Queued {
+                let mode = if result.is_shadow() { "shadow" } else { "sync" };
+                self.metrics.handler(&result.rule, result.outcome, &result.ran, mode);
+            }
+            if result.is_forgiven() {
+                self.metrics.forgiven(&result.rule, &result.ran);
+            }
+        }
+    }
+
+    /// A call was answered with a status instead of a decision, or its caller went away ([`Code::Cancelled`]).
+    pub fn refused(&self, code: Code) {
+        self.metrics.refused(code);
+    }
+
+    /// A call found no place.
+    pub fn shed(&self) {
+        self.metrics.shed();
+    }
+
+    /// A handler in the background ended.
+    pub fn background_ended(&self, rule: &Rule, ran: &Ran) {
+        let mode = if rule.mode == Mode::Shadow { "shadow" } else { "async" };
+        let outcome = match &ran.said {
+            Ok(answer) => Outcome::Gave(answer.verdict),
+            Err(_) => Outcome::Failed,
+        };
+        self.metrics.handler(rule, outcome, ran, mode);
+    }
+
+    /// The rules were read again: `accepted` is what came into force, `None` a refusal. The first load counts too.
+    pub fn loaded(&self, accepted: Option<&Catalog>) {
+        self.metrics.loaded(accepted);
+    }
+
+    /// Everything in the text form of OpenMetrics.
+    #[must_use]
+    pub fn exposition(&self) -> String {
+        self.metrics.exposition()
+    }
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Gauges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gauges").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,260 @@
+//! Metrics. Labels are bounded: events outside the table are `other`, rules are named only where they are managed and
+//! at most 500 of them; tools, sessions and agents are never labels.
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::AtomicU64,
+    },
+    time::Duration,
+};
+
+use hookd_rules::{Catalog, Mode, Tier};
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+use tokio::time::Instant;
+use tonic::Code;
+
+use super::Gauges;
+use crate::model::{Decision, Outcome, Ran, Rule, Trigger};
+
+/// How many managed rules are named; the others are `other`.
+const NAMED_RULES: usize = 500;
+
+/// From a decide rule to the longest deadline, in seconds.
+const BUCKETS: [f64; 16] =
+    [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0];
+
+pub(super) struct Metrics {
+    registry: Registry,
+    calls: Family<Called, Counter>,
+    call_seconds: Family<Event, Histogram, fn() -> Histogram>,
+    shed: Counter,
+    forgiven: Family<Forgiven, Counter>,
+    handlers: Family<Handled, Counter>,
+    handler_seconds: Family<Kind, Histogram, fn() -> Histogram>,
+    rules: Family<OfRule, Counter>,
+    loads: Family<Load, Counter>,
+    in_flight: Gauge,
+    background: Gauge,
+    children: Gauge,
+    child_queue: Gauge,
+    age: Gauge<f64, AtomicU64>,
+    revision: Family<Revision, Gauge>,
+    loaded_rules: Family<Loaded, Gauge>,
+    gauges: Mutex<Option<Gauges>>,
+    good_load: Mutex<Option<Instant>>,
+    named_rules: RwLock<HashSet<Arc<str>>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Called {
+    event: &'static str,
+    verdict: &'static str,
+    tier: &'static str,
+    status: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Event {
+    event: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Forgiven {
+    tier: &'static str,
+    failure: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Handled {
+    kind: &'static str,
+    tier: &'static str,
+    mode: &'static str,
+    outcome: &'static str,
+    failure: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Kind {
+    kind: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfRule {
+    rule: Arc<str>,
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Load {
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Revision {
+    revision: Arc<str>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Loaded {
+    tier: &'static str,
+    mode: &'static str,
+}
+
+impl Metrics {
+    pub(super) fn new() -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix("hookd"),
+            calls: Family::default(),
+            call_seconds: Family::new_with_constructor(histogram),
+            shed: Counter::default(),
+            forgiven: Family::default(),
+            handlers: Family::default(),
+            handler_seconds: Family::new_with_constructor(histogram),
+            rules: Family::default(),
+            loads: Family::default(),
+            in_flight: Gauge::default(),
+            background: Gauge::default(),
+            children: Gauge::default(),
+            child_queue: Gauge::default(),
+            age: Gauge::default(),
+            revision: Family::default(),
+            loaded_rules: Family::default(),
+            gauges: Mutex::default(),
+            good_load: Mutex::default(),
+            named_rules: RwLock::default(),
+        };
+        metrics.register();
+        metrics
+    }
+
+    pub(super) fn watch(&self, gauges: Gauges) {
+        *self.gauges.lock().unwrap_or_else(PoisonError::into_inner) = Some(gauges);
+    }
+
+    pub(super) fn decided(&self, trigger: &Trigger, decision: &Decision, took: Duration) {
+        let event = if trigger.event.name.is_empty() { "other" } else { trigger.event.name };
+        let tier = decision.decided_by.as_ref().and_then(|by| by.tier).map_or("", Tier::name);
+        self.calls.get_or_create(&Called { event, verdict: decision.verdict.name(), tier, status: "ok" }).inc();
+        self.call_seconds.get_or_create(&Event { event }).observe(took.as_secs_f64());
+    }
+
+    pub(super) fn refused(&self, code: Code) {
+        self.calls.get_or_create(&Called { event: "", verdict: "", tier: "", status: status(code) }).inc();
+    }
+
+    pub(super) fn shed(&self) {
+        self.shed.inc();
+    }
+
+    pub(super) fn forgiven(&self, rule: &Rule, ran: &Ran) {
+        self.forgiven.get_or_create(&Forgiven { tier: rule.tier.name(), failure: failure(ran) }).inc();
+    }
+
+    pub(super) fn handler(&self, rule: &Rule, outcome: Outcome, ran: &Ran, mode: &'static str) {
+        let (kind, tier, outcome) = (rule.handler.kind(), rule.tier.name(), outcome.name());
+        self.handlers.get_or_create(&Handled { kind, tier, mode, outcome, failure: failure(ran) }).inc();
+        if let Some(elapsed) = ran.elapsed {
+            self.handler_seconds.get_or_create(&Kind { kind }).observe(elapsed.as_secs_f64());
+        }
+        if rule.tier == Tier::Managed {
+            let named = self.named_rules.read().unwrap_or_else(PoisonError::into_inner).contains(&rule.id);
+            let rule = if named { Arc::clone(&rule.id) } else { Arc::from("other") };
+            self.rules.get_or_create(&OfRule { rule, outcome }).inc();
+        }
+    }
+
+    pub(super) fn loaded(&self, accepted: Option<&Catalog>) {
+        let result = if accepted.is_some() { "good" } else { "refused" };
+        self.loads.get_or_create(&Load { result }).inc();
+        let Some(catalog) = accepted else { return };
+        *self.good_load.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        self.revision.clear();
+        self.revision.get_or_create(&Revision { revision: Arc::clone(&catalog.revision) }).set(1);
+        for tier in Tier::ALL {
+            for (mode, name) in [(Mode::Enforce, "enforce"), (Mode::Shadow, "shadow")] {
+                let count = catalog.rules.iter().filter(|rule| rule.tier == tier && rule.mode == mode).count();
+                self.loaded_rules.get_or_create(&Loaded { tier: tier.name(), mode: name }).set(whole(count));
+            }
+        }
+        let mut named = self.named_rules.write().unwrap_or_else(PoisonError::into_inner);
+        let free = NAMED_RULES.saturating_sub(named.len());
+        let managed = catalog.rules.iter().filter(|rule| rule.tier == Tier::Managed).map(|rule| Arc::clone(&rule.id));
+        let new = managed.filter(|id| !named.contains(id)).take(free).collect::<Vec<_>>();
+        named.extend(new);
+    }
+
+    pub(super) fn exposition(&self) -> String {
+        if let Some(gauges) = &*self.gauges.lock().unwrap_or_else(PoisonError::into_inner) {
+            self.in_flight.set(whole((gauges.in_flight)()));
+            self.background.set(whole((gauges.background)()));
+            self.children.set(whole((gauges.children)()));
+            self.child_queue.set(whole((gauges.child_queue)()));
+        }
+        if let Some(at) = *self.good_load.lock().unwrap_or_else(PoisonError::into_inner) {
+            self.age.set(at.elapsed().as_secs_f64());
+        }
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = text::encode(&mut text, &self.registry);
+        text
+    }
+
+    fn register(&mut self) {
+        let r = &mut self.registry;
+        r.register("calls", "Calls by event, verdict, deciding tier and gRPC status; refused ones have a status only", self.calls.clone());
+        r.register("call_duration_seconds", "From the arrival of a call to its decision", self.call_seconds.clone());
+        r.register("shed_calls", "Calls that found no place", self.shed.clone());
+        r.register("forgiven_failures", "Failures of handlers that were counted as no opinion", self.forgiven.clone());
+        r.register("handler_runs", "Runs of handlers by kind, tier, mode, outcome and failure", self.handlers.clone());
+        r.register("handler_duration_seconds", "How long handlers ran", self.handler_seconds.clone());
+        r.register("managed_rule_outcomes", "Outcomes of managed rules by rule id", self.rules.clone());
+        r.register("reloads", "Loads of the rules, the first one included, by result", self.loads.clone());
+        r.register("in_flight_calls", "Calls being evaluated", self.in_flight.clone());
+        r.register("background_handlers", "Handlers in the background", self.background.clone());
+        r.register("child_processes", "Child processes alive", self.children.clone());
+        r.register("child_queue_length", "Commands that wait for a free child process", self.child_queue.clone());
+        r.register("last_good_load_age_seconds", "Age of the last load that was accepted", self.age.clone());
+        r.register("catalog_info", "The revision in force", self.revision.clone());
+        r.register("rules", "Rules in force by tier; those in mode shadow are not enforced", self.loaded_rules.clone());
+    }
+}
+
+fn histogram() -> Histogram {
+    Histogram::new(BUCKETS)
+}
+
+fn whole(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn failure(ran: &Ran) -> &'static str {
+    ran.said.as_ref().err().map_or("", |failed| failed.kind.name())
+}
+
+fn status(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "ok",
+        Code::Cancelled => "cancelled",
+        Code::Unknown => "unknown",
+        Code::InvalidArgument => "invalid_argument",
+        Code::DeadlineExceeded => "deadline_exceeded",
+        Code::NotFound => "not_found",
+        Code::AlreadyExists => "already_exists",
+        Code::PermissionDenied => "permission_denied",
+        Code::ResourceExhausted => "resource_exhausted",
+        Code::FailedPrecondition => "failed_precondition",
+        Code::Aborted => "aborted",
+        Code::OutOfRange => "out_of_range",
+        Code::Unimplemented => "unimplemented",
+        Code::Internal => "internal",
+        Code::Unavailable => "unavailable",
+        Code::DataLoss => "data_loss",
+        Code::Unauthenticated => "unauthenticated",
+    }
+}

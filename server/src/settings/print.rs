@@ -1,0 +1,128 @@
+//! Settings as a tree and as YAML.
+
+use std::time::Duration;
+
+use hookd_json::Value;
+use hookd_rules::{AskFallback, DeferFallback, Mode, ModifyFallback, OnError, Tier};
+use serde_json::{Map, json};
+
+use super::{LogFormat, ServerCommands, Settings, TierSettings};
+
+/// Everything, with the keys of a settings file.
+pub(super) fn tree(settings: &Settings) -> Value {
+    let Settings { listen, admin_listen, tiers, limits, commands_path, drain, fallbacks, log, http2 } = settings;
+    let tiers = Tier::ALL.map(|tier| (tier.name().to_owned(), tier_tree(tier, tiers.get(tier))));
+    json!({
+        "listen": listen.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "admin_listen": admin_listen.to_string(),
+        "tiers": tiers.into_iter().collect::<Map<_, _>>(),
+        "limits": {
+            "default_deadline": duration(limits.default_deadline),
+            "max_deadline": duration(limits.max_deadline),
+            "max_handler_timeout": duration(limits.max_handler_timeout),
+            "in_flight": limits.in_flight,
+            "children": limits.children,
+            "child_queue": limits.child_queue,
+            "async_in_flight": limits.async_in_flight,
+            "message_bytes": size(limits.message_bytes),
+            "output_bytes": size(limits.output_bytes),
+        },
+        "commands": { "path": commands_path },
+        "drain": { "min_delay": duration(drain.min_delay), "limit": duration(drain.limit) },
+        "fallbacks": {
+            "ask": match fallbacks.ask { AskFallback::Block => "block", AskFallback::Allow => "allow" },
+            "defer": match fallbacks.defer { DeferFallback::Block => "block", DeferFallback::Ask => "ask" },
+            "modify": match fallbacks.modify { ModifyFallback::Block => "block" },
+        },
+        "log": {
+            "format": match log.format {
+                LogFormat::Auto => "auto",
+                LogFormat::Human => "human",
+                LogFormat::Json => "json",
+            },
+            "filter": log.filter,
+        },
+        "http2": {
+            "keepalive_interval": duration(http2.keepalive_interval),
+            "keepalive_timeout": duration(http2.keepalive_timeout),
+            "max_connection_age": duration(http2.max_connection_age),
+            "max_concurrent_streams": http2.max_concurrent_streams,
+        },
+    })
+}
+
+/// The dotted keys outside `tiers` and `fallbacks` in which the two differ.
+pub(super) fn differing_cold_keys(one: &Settings, other: &Settings) -> Vec<String> {
+    let (Value::Object(one), Value::Object(other)) = (tree(one), tree(other)) else { return Vec::new() };
+    let mut keys = Vec::new();
+    for (key, value) in one.iter().filter(|(key, _)| !matches!(key.as_str(), "tiers" | "fallbacks")) {
+        match (value, other.get(key)) {
+            (Value::Object(section), Some(Value::Object(newer))) => {
+                let differing = section.iter().filter(|(inner, value)| newer.get(*inner) != Some(*value));
+                keys.extend(differing.map(|(inner, _)| format!("{key}.{inner}")));
+            }
+            (value, newer) if newer != Some(value) => keys.push(key.clone()),
+            _ => {}
+        }
+    }
+    keys
+}
+
+/// A tree as block YAML; lists of scalars and of small tables stand on one line.
+pub(super) fn yaml(tree: &Value) -> String {
+    let mut out = String::new();
+    write_table(&mut out, tree, 0);
+    out
+}
+
+fn tier_tree(tier: Tier, settings: &TierSettings) -> Value {
+    let sources = settings.sources.iter().map(|source| json!({ "path": source.path, "optional": source.optional }));
+    let mut tree = json!({
+        "sources": sources.collect::<Vec<_>>(),
+        "mode": match settings.mode { Mode::Enforce => "enforce", Mode::Shadow => "shadow" },
+        "on_error": match settings.on_error { OnError::Allow => "allow", OnError::Block => "block" },
+        "may_allow": settings.may_allow,
+        "allow_env": settings.allow_env,
+        "allow_files": settings.allow_files,
+    });
+    if let (false, Some(table)) = (tier.is_central(), tree.as_object_mut()) {
+        let name = match settings.server_commands {
+            ServerCommands::Loopback => "loopback",
+            ServerCommands::Allow => "allow",
+            ServerCommands::Deny => "deny",
+        };
+        table.insert("server_commands".to_owned(), name.into());
+    }
+    tree
+}
+
+fn duration(duration: Duration) -> String {
+    humantime::format_duration(duration).to_string()
+}
+
+fn size(bytes: usize) -> String {
+    let units = [("GiB", 30_u32), ("MiB", 20), ("KiB", 10)];
+    let whole = units.into_iter().find(|(_, shift)| bytes.trailing_zeros() >= *shift && bytes >> shift > 0);
+    whole.map_or_else(|| bytes.to_string(), |(unit, shift)| format!("{}{unit}", bytes >> shift))
+}
+
+fn write_table(out: &mut String, tree: &Value, depth: usize) {
+    let Value::Object(table) = tree else { return };
+    for (key, value) in table {
+        out.push_str(&"  ".repeat(depth));
+        out.push_str(key);
+        out.push(':');
+        match value {
+            Value::Object(_) => {
+                out.push('\n');
+                write_table(out, value, depth.saturating_add(1));
+            }
+            // JSON is YAML as well.
+            _ => {
+                out.push(' ');
+                out.push_str(&value.to_string());
+                out.push('\n');
+            }
+        }
+    }
+}

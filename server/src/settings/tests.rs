@@ -1,0 +1,283 @@
+use std::{collections::BTreeMap, fs, path::Path};
+
+use super::*;
+
+fn read(name: &str, text: &str, environment: &[(&str, &str)]) -> Result<Settings, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(name);
+    fs::write(&file, text).unwrap();
+    let origin = Origin {
+        file: Some(file),
+        environment: environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        working_directory: "/work-dir".into(),
+    };
+    let path = folder.path().display().to_string();
+    Settings::read(&origin).map_err(|error| error.to_string().replace(&format!("{path}/"), ""))
+}
+
+fn defaults() -> Settings {
+    let origin = Origin { working_directory: "/home/me".into(), ..Origin::default() };
+    Settings::read(&origin).unwrap()
+}
+
+#[track_caller]
+fn refused(text: &str, message: &str) {
+    assert_eq!(read("s.yaml", text, &[]).unwrap_err(), message);
+}
+
+#[test]
+fn without_a_file_everything_has_its_default() {
+    insta::assert_snapshot!(defaults().to_yaml(), @r#"
+    listen: ["127.0.0.1:50051"]
+    admin_listen: "127.0.0.1:8081"
+    tiers:
+      managed:
+        sources: [{"path":"/etc/hookd/managed","optional":true}]
+        mode: "enforce"
+        on_error: "block"
+        may_allow: true
+        allow_env: []
+        allow_files: []
+      team:
+        sources: []
+        mode: "enforce"
+        on_error: "allow"
+        may_allow: true
+        allow_env: []
+        allow_files: []
+      local:
+        sources: [{"path":"/home/me/.ling/hooks.local.json","optional":true}]
+        mode: "enforce"
+        on_error: "allow"
+        may_allow: true
+        allow_env: []
+        allow_files: []
+        server_commands: "loopback"
+      shared:
+        sources: [{"path":"/home/me/.ling/hooks.json","optional":true}]
+        mode: "enforce"
+        on_error: "allow"
+        may_allow: false
+        allow_env: []
+        allow_files: []
+        server_commands: "loopback"
+      plugin:
+        sources: []
+        mode: "enforce"
+        on_error: "allow"
+        may_allow: false
+        allow_env: []
+        allow_files: []
+        server_commands: "loopback"
+    limits:
+      default_deadline: "30s"
+      max_deadline: "1m"
+      max_handler_timeout: "1m"
+      in_flight: 1024
+      children: 64
+      child_queue: 256
+      async_in_flight: 256
+      message_bytes: "4MiB"
+      output_bytes: "1MiB"
+    commands:
+      path: "/usr/local/bin:/usr/bin:/bin"
+    drain:
+      min_delay: "1s"
+      limit: "30s"
+    fallbacks:
+      ask: "block"
+      defer: "block"
+      modify: "block"
+    log:
+      format: "auto"
+      filter: "info"
+    http2:
+      keepalive_interval: "30s"
+      keepalive_timeout: "10s"
+      max_connection_age: "30m"
+      max_concurrent_streams: 256
+    "#);
+}
+
+#[test]
+fn what_is_printed_can_be_read_back() {
+    let settings = defaults();
+    assert_eq!(read("s.yaml", &settings.to_yaml(), &[]), Ok(settings));
+}
+
+#[test]
+fn the_three_formats_say_the_same() {
+    let yaml = read("s.yml", "listen: 127.0.0.1:1\nlimits: { in_flight: 7, message_bytes: 1MiB }\n", &[]).unwrap();
+    let json = r#"{"listen": ["127.0.0.1:1"], "limits": {"in_flight": 7, "message_bytes": 1048576}}"#;
+    assert_eq!(read("s.json", json, &[]).as_ref(), Ok(&yaml));
+    let toml = "listen = \"127.0.0.1:1\"\n[limits]\nin_flight = 7\nmessage_bytes = \"1024KiB\"\n";
+    assert_eq!(read("s.toml", toml, &[]).as_ref(), Ok(&yaml));
+    assert_eq!(yaml.limits, Limits { in_flight: 7, message_bytes: 1 << 20, ..defaults().limits });
+}
+
+#[test]
+fn the_environment_wins_over_the_file() {
+    let settings = read(
+        "s.yaml",
+        "listen: 127.0.0.1:1\ntiers: { shared: { mode: enforce } }\n",
+        &[
+            ("HOOKD__LISTEN", "127.0.0.1:2, unix:run/h.sock"),
+            ("HOOKD__TIERS__SHARED__MODE", "shadow"),
+            ("HOOKD__TIERS__SHARED__SOURCES", "a.json,/b"),
+            ("HOOKD__LIMITS__IN_FLIGHT", "9"),
+            ("HOOKD__TIERS__SHARED__MAY_ALLOW", "true"),
+        ],
+    )
+    .unwrap();
+    let sources = [("/work-dir/a.json", false), ("/b", false)]
+        .map(|(path, optional)| SourceSettings { path: path.into(), optional });
+    assert_eq!(settings.listen, [Listen::Tcp(([127, 0, 0, 1], 2).into()), Listen::Unix("/work-dir/run/h.sock".into())]);
+    assert_eq!(settings.limits.in_flight, 9);
+    let shared =
+        TierSettings { sources: sources.into(), mode: Mode::Shadow, may_allow: true, ..defaults().tiers.shared };
+    assert_eq!(settings.tiers.shared, shared);
+    assert_eq!(settings.tiers.managed.sources, []);
+}
+
+#[test]
+fn relative_paths_start_at_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("s.yaml");
+    fs::write(&file, "listen: unix:h.sock\ntiers: { local: { sources: [ ./rules, { path: ../x, optional: true } ] } }")
+        .unwrap();
+    let origin = Origin { file: Some(file), environment: BTreeMap::new(), working_directory: "/".into() };
+    let settings = Settings::read(&origin).unwrap();
+    assert_eq!(settings.listen, [Listen::Unix(folder.path().join("h.sock"))]);
+    let paths = settings.tiers.local.sources.iter().map(|source| source.path.as_path()).collect::<Vec<_>>();
+    assert_eq!(paths, [folder.path().join("rules"), folder.path().join("../x")]);
+}
+
+#[test]
+fn default_sources_stand_as_a_whole_or_not_at_all() {
+    let named = read("s.yaml", "tiers: { team: { sources: [] } }", &[]).unwrap();
+    assert!(Tier::ALL.into_iter().all(|tier| named.tiers.get(tier).sources.is_empty()));
+    let silent = read("s.yaml", "# nothing\n", &[]).unwrap();
+    assert_eq!(silent.tiers.managed.sources[0].path, Path::new("/etc/hookd/managed"));
+}
+
+#[test]
+fn what_is_wrong_is_told_with_key_value_and_what_is_right() {
+    refused("listne: 127.0.0.1:1", "s.yaml: listne: unknown key, did you mean `listen`");
+    refused("drain: { zebra: 1 }", "s.yaml: drain.zebra: unknown key, known here: `limit`, `min_delay`");
+    refused(
+        "listen: localhost",
+        "s.yaml: listen: \"localhost\" is not an address or a list of them, such as 127.0.0.1:50051, [::1]:50051 or unix:/run/hookd.sock",
+    );
+    refused("admin_listen: 8081", "s.yaml: admin_listen: `8081` is not an address, such as 127.0.0.1:8081");
+    refused(
+        "limits: { default_deadline: 30 }",
+        "s.yaml: limits.default_deadline: `30` is not a duration with its unit, over 0 and at most 24h, such as 30s or 500ms",
+    );
+    refused(
+        "limits: { max_deadline: 10s }",
+        "s.yaml: limits.max_deadline: 10s is shorter than limits.default_deadline (30s), set it to at least that",
+    );
+    refused(
+        "drain: { limit: 10s }",
+        "s.yaml: drain.limit: 10s is shorter than limits.default_deadline (30s), so calls would be cut, set it to at least that",
+    );
+    refused(
+        "limits: { in_flight: 0 }",
+        "s.yaml: limits.in_flight: `0` is not a whole number from 1 to 1000000, such as 64",
+    );
+    refused(
+        "limits: { message_bytes: 4 MiBs }",
+        "s.yaml: limits.message_bytes: \"4 MiBs\" is not a size over 0 and at most 1GiB, such as 4MiB or 65536",
+    );
+    refused(
+        "commands: { path: \"/bin:.\" }",
+        "s.yaml: commands.path: \"/bin:.\" is not absolute directories with colons between them, such as /usr/local/bin:/usr/bin:/bin",
+    );
+    refused(
+        "tiers: { managed: { server_commands: deny } }",
+        "s.yaml: tiers.managed.server_commands: is for local, shared and plugin: commands of this tier always run on the server",
+    );
+    refused("tiers: { shared: { mode: off } }", "s.yaml: tiers.shared.mode: \"off\" is not enforce or shadow");
+    refused(
+        "tiers: { project: {} }",
+        "s.yaml: tiers.project: unknown key, known here: `local`, `managed`, `plugin`, `shared`, `team`",
+    );
+    refused(
+        "tiers: { shared: { sources: [ { optional: true } ] } }",
+        "s.yaml: tiers.shared.sources[0].path: is missing, such as /etc/hookd/managed",
+    );
+    refused(
+        "tiers: { shared: { sources: 5 } }",
+        "s.yaml: tiers.shared.sources: `5` is not a list of sources, such as [ { path: rules, optional: true } ]",
+    );
+    refused(
+        "log: { filter: \"a=b=c\" }",
+        "s.yaml: log.filter: \"a=b=c\" is not a log filter, such as info or info,hookd=debug",
+    );
+    refused("fallbacks: { modify: allow }", "s.yaml: fallbacks.modify: \"allow\" is not block");
+    refused("limits: 5", "s.yaml: limits: `5` is not a table of keys");
+}
+
+#[test]
+fn everything_wrong_is_told_at_once() {
+    refused(
+        "limits: { in_flight: -1 }\ndrain: { limit: soon }",
+        "s.yaml: limits.in_flight: `-1` is not a whole number from 1 to 1000000, such as 64\n\
+         s.yaml: drain.limit: \"soon\" is not a duration with its unit, over 0 and at most 24h, such as 30s or 500ms",
+    );
+}
+
+#[test]
+fn a_wrong_variable_is_named() {
+    let error = read("s.yaml", "", &[("HOOKD__LIMITS__CHILDREN", "many"), ("HOOKD__LOGS", "x")]).unwrap_err();
+    assert_eq!(
+        error,
+        "environment HOOKD__LIMITS__CHILDREN: \"many\" is not a whole number from 1 to 1000000, such as 64\n\
+         environment HOOKD__LOGS: unknown key, did you mean `log`"
+    );
+}
+
+#[test]
+fn files_that_are_no_settings_are_refused() {
+    assert_eq!(read("s.ini", "", &[]).unwrap_err(), "s.ini: the extension is not .yaml, .yml, .json or .toml");
+    assert_eq!(read("s.json", r#"{"listen": "a", "listen": "b"}"#, &[]).unwrap_err(), "s.json:1:26: duplicate key `listen`");
+    assert_eq!(
+        read("s.json", r#"{"limits": {"children": 1e999}}"#, &[]).unwrap_err(),
+        "s.json: the number 1e999 is too large"
+    );
+    assert_eq!(read("s.yaml", "- a\n", &[]).unwrap_err(), "s.yaml: invalid type: sequence, expected a map");
+    assert_eq!(read("s.yaml", "a: b: c\n", &[]).unwrap_err(), "s.yaml: mapping values are not allowed in this context at byte 4 line 1 column 5");
+    let origin = Origin { file: Some("gone.yaml".into()), working_directory: "/nowhere".into(), ..Origin::default() };
+    assert_eq!(
+        Settings::read(&origin).unwrap_err().to_string(),
+        "/nowhere/gone.yaml: cannot read the settings: No such file or directory (os error 2)"
+    );
+}
+
+#[test]
+fn only_cold_keys_need_a_restart() {
+    let old = defaults();
+    let new = read(
+        "s.yaml",
+        "listen: 127.0.0.1:1\nlimits: { children: 3 }\nfallbacks: { ask: allow }\ntiers: { shared: { sources: [] } }",
+        &[],
+    )
+    .unwrap();
+    assert_eq!(old.needs_restart(&new), ["listen", "limits.children"]);
+}
+
+#[test]
+fn lower_tiers_run_commands_only_while_nobody_else_can_reach_the_server() {
+    for (listen, local) in [
+        ("127.0.0.1:1", true),
+        ("[::1]:1,unix:/x", true),
+        ("127.0.0.1:1,0.0.0.0:2", false),
+        ("[::ffff:127.0.0.1]:1", true),
+    ] {
+        let settings = read("s.yaml", &format!("listen: \"{listen}\""), &[]).unwrap();
+        assert_eq!(settings.listens_locally(), local, "{listen}");
+        let load = settings.for_rules(settings.listens_locally(), Environment::default());
+        let allowed = Tier::ALL.map(|tier| load.tiers.get(tier).server_commands);
+        assert_eq!(allowed, [true, true, local, local, local], "{listen}");
+    }
+}

@@ -1,0 +1,118 @@
+//! W3C trace context: hookd takes part in the caller's trace and passes it on to http handlers.
+
+use std::fmt;
+
+use uuid::Uuid;
+
+/// Where a call stands in a trace: the caller's trace if it sent a valid one, or a new one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Context {
+    /// The trace. Not zero.
+    pub trace_id: TraceId,
+    /// The caller's span. `None`: the trace starts here.
+    pub parent: Option<SpanId>,
+    /// hookd's own span for this call. Not zero.
+    pub span_id: SpanId,
+    /// The caller's flags; 0 where the trace starts here.
+    pub flags: u8,
+}
+
+/// Id of a trace, shown as 32 lowercase hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TraceId(u128);
+
+/// Id of a span, shown as 16 lowercase hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpanId(u64);
+
+impl Context {
+    /// The context of a call that came with this `traceparent`. One that is absent or not valid starts a new trace,
+    /// as the standard asks for.
+    #[must_use]
+    pub fn from_header(traceparent: Option<&str>) -> Self {
+        let (high, low) = Uuid::now_v7().as_u64_pair();
+        let span_id = SpanId(low);
+        match traceparent.and_then(parse) {
+            Some((trace_id, parent, flags)) => Self { trace_id, parent: Some(parent), span_id, flags },
+            None => {
+                let trace_id = TraceId(u128::from(high) << 64 | u128::from(low.rotate_left(32)));
+                Self { trace_id, parent: None, span_id, flags: 0 }
+            }
+        }
+    }
+
+    /// The `traceparent` to pass on: hookd's own span is the parent there.
+    #[must_use]
+    pub fn to_traceparent(&self) -> String {
+        format!("00-{}-{}-{:02x}", self.trace_id, self.span_id, self.flags)
+    }
+}
+
+impl fmt::Display for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Display for SpanId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// Trace, parent and flags of a `traceparent`. A higher version is read as far as this one goes.
+fn parse(header: &str) -> Option<(TraceId, SpanId, u8)> {
+    let mut parts = header.trim().split('-');
+    let version = hex(parts.next()?, 2)?;
+    let trace_id = hex(parts.next()?, 32).filter(|id| *id != 0)?;
+    let parent = hex(parts.next()?, 16).filter(|id| *id != 0)?;
+    let flags = hex(parts.next()?, 2)?;
+    if version == 0xff || (version == 0 && parts.next().is_some()) {
+        return None;
+    }
+    Some((TraceId(trace_id), SpanId(u64::try_from(parent).ok()?), u8::try_from(flags).ok()?))
+}
+
+fn hex(part: &str, digits: usize) -> Option<u128> {
+    let lowercase = part.len() == digits && part.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+    lowercase.then(|| u128::from_str_radix(part, 16).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+    #[test]
+    fn the_callers_trace_goes_on_with_a_span_of_our_own() {
+        let context = Context::from_header(Some(PARENT));
+        assert_eq!(context.trace_id.to_string(), "4bf92f3577b34da6a3ce929d0e0e4736");
+        assert_eq!(context.parent.map(|span| span.to_string()).as_deref(), Some("00f067aa0ba902b7"));
+        assert_ne!(Some(context.span_id), context.parent);
+        let passed_on = context.to_traceparent();
+        assert_eq!(passed_on, format!("00-4bf92f3577b34da6a3ce929d0e0e4736-{}-01", context.span_id));
+        assert_eq!(Context::from_header(Some(&passed_on)).parent, Some(context.span_id));
+    }
+
+    #[test]
+    fn what_is_not_valid_starts_a_new_trace() {
+        let bad = [
+            "",
+            "00",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
+            "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+            "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-extra",
+            "00-+bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        ];
+        for header in bad {
+            let context = Context::from_header(Some(header));
+            assert_eq!(context.parent, None, "{header}");
+            assert_ne!(context.trace_id, Context::from_header(None).trace_id, "{header}");
+        }
+        assert!(Context::from_header(Some("01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more")).parent.is_some());
+    }
+}
