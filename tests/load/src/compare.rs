@@ -127,26 +127,26 @@ pub(crate) async fn compare(args: &CompareArgs) -> anyhow::Result<bool> {
     Ok(comparison.ways.iter().all(|way| way.echo.errors == 0 && way.hookd.errors == 0))
 }
 
+/// Starts both and ends both, whatever comes of it.
 async fn measure(args: &CompareArgs) -> anyhow::Result<Comparison> {
     let folder = tempfile::tempdir().context("temporary folder")?;
     let settings = policy::write(folder.path(), args.rules)?;
-    let bodies = policy::requests()?;
     let hookd = start_hookd(args, &settings, folder.path()).await?;
-    let reply_bytes = check_answers(&hookd, &bodies).await.context("hookd is not what it should be")?;
-    let echo = start_echo(reply_bytes, folder.path()).await?;
+    let comparison = measure_beside_echo(args, &hookd, folder.path()).await;
+    hookd.stop().await?;
+    comparison
+}
 
-    let ways = ways(args);
-    let mut samples: Vec<(Vec<Sample>, Vec<Sample>)> = vec![(Vec::new(), Vec::new()); ways.len()];
-    for round in 1..=args.rounds {
-        for ((name, mode, load), (of_echo, of_hookd)) in ways.iter().zip(&mut samples) {
-            of_echo.push(sample(&echo, &bodies, *mode, load).await?);
-            of_hookd.push(sample(&hookd, &bodies, *mode, load).await?);
-            progress(&format!("round {round} of {}: {name}", args.rounds));
-        }
-    }
-    let ways = ways.into_iter().zip(&samples).map(|((name, ..), (echo, hookd))| Way::new(name, echo, hookd)).collect();
+async fn measure_beside_echo(args: &CompareArgs, hookd: &Server, folder: &Path) -> anyhow::Result<Comparison> {
+    let bodies = policy::requests()?;
+    let reply_bytes = check_answers(hookd, &bodies).await.context("hookd is not what it should be")?;
+    let echo = start_echo(reply_bytes, folder).await?;
+    let ways = measure_in_turns(args, hookd, &echo, &bodies).await;
+    echo.stop().await?;
+    let ways = ways?;
+    check_answers(hookd, &bodies).await.context("hookd is not what it was")?;
     let bytes = bodies.iter().map(|(body, _)| body.len()).fold(0, usize::saturating_add);
-    let comparison = Comparison {
+    Ok(Comparison {
         hookd: hookd_version(&args.hookd).await?,
         rules: args.rules,
         rounds: args.rounds,
@@ -156,11 +156,25 @@ async fn measure(args: &CompareArgs) -> anyhow::Result<Comparison> {
         processors: thread::available_parallelism().map_or(0, usize::from),
         environment: args.environment.iter().map(|(name, value)| format!("{name}={value}")).collect(),
         ways,
-    };
-    check_answers(&hookd, &bodies).await.context("hookd is not what it was")?;
-    hookd.stop().await?;
-    echo.stop().await?;
-    Ok(comparison)
+    })
+}
+
+async fn measure_in_turns(
+    args: &CompareArgs,
+    hookd: &Server,
+    echo: &Server,
+    bodies: &[(Bytes, ExpectedVerdict)],
+) -> anyhow::Result<Vec<Way>> {
+    let ways = ways(args);
+    let mut samples: Vec<(Vec<Sample>, Vec<Sample>)> = vec![(Vec::new(), Vec::new()); ways.len()];
+    for round in 1..=args.rounds {
+        for ((name, mode, load), (of_echo, of_hookd)) in ways.iter().zip(&mut samples) {
+            of_echo.push(sample(echo, bodies, *mode, load).await?);
+            of_hookd.push(sample(hookd, bodies, *mode, load).await?);
+            progress(&format!("round {round} of {}: {name}", args.rounds));
+        }
+    }
+    Ok(ways.into_iter().zip(&samples).map(|((name, ..), (echo, hookd))| Way::new(name, echo, hookd)).collect())
 }
 
 /// The ways in which both are loaded.
@@ -205,7 +219,8 @@ async fn check_answers(server: &Server, bodies: &[(Bytes, ExpectedVerdict)]) -> 
     for (turn, (body, expected)) in bodies.iter().enumerate() {
         let answer = connection.send(body.clone()).await.with_context(|| format!("request {turn}"))?;
         let verdict = call::verdict(&answer);
-        ensure!(verdict == Some(*expected), "request {turn} got the verdict {verdict:?}, not {expected:?}");
+        let seen = verdict.map_or_else(|| "no verdict".to_owned(), |verdict| format!("{verdict:?}"));
+        ensure!(verdict == Some(*expected), "request {turn} got {seen}, not {expected:?}");
         bytes = bytes.saturating_add(answer.len());
     }
     Ok(ratio(bytes as f64, bodies.len() as f64))
