@@ -1,1 +1,11 @@
-//! combine
+//! Makes one decision of what the rules gave. Pure: no I/O, no clock.
+
+mod decision;
+mod downgrade;
+mod forms;
+mod verdict;
+
+pub use decision::{Walked, decide};
+pub use downgrade::{Asks, Downgraded, downgrade};
+pub use forms::{FormId, Forms};
+pub use verdict::{Halt, Settled, Vote, Voter, settle};

@@ -8,8 +8,14 @@
 //! Corridors, which every room may use and which use no room: [`model`], [`settings`], [`catalog`], [`telemetry`],
 //! [`drain`].
 
-pub mod combine;
+pub mod rpc;
 pub mod evaluate;
-pub mod model;
-pub mod run;
 pub mod select;
+pub mod run;
+pub mod combine;
+pub mod record;
+pub mod model;
+pub mod settings;
+pub mod catalog;
+pub mod telemetry;
+pub mod drain;

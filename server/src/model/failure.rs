@@ -1,4 +1,4 @@
-use std::fmt;
+use std::{fmt, time::Duration};
 
 /// Why a handler gave nothing usable (design §2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -57,6 +57,12 @@ impl Failed {
     /// A failure of this kind.
     pub fn new(kind: Failure, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
+    }
+
+    /// A handler that did not answer in the time that it was granted.
+    #[must_use]
+    pub fn timed_out(granted: Duration) -> Self {
+        Self::new(Failure::TimedOut, format!("Timed out after {}ms", granted.as_millis()))
     }
 }
 

@@ -1,6 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
-use hookd_rules::{Answer, Rule, Verdict};
+use hookd_rules::{Answer, Mode, Rule, Verdict};
 
 use super::Failed;
 
@@ -59,8 +59,24 @@ pub struct RuleResult {
     pub ran: Ran,
     /// From the extra pass (law 5).
     pub recheck: bool,
+    /// It blocked, for this reason; an unforgiven failure blocks too.
+    pub blocked: Option<String>,
     /// What was dropped from its answer, and why. Empty: nothing.
     pub dropped: String,
+}
+
+impl RuleResult {
+    /// It was evaluated and recorded only (law 6).
+    #[must_use]
+    pub fn is_shadow(&self) -> bool {
+        self.rule.mode == Mode::Shadow
+    }
+
+    /// It should have had a say, failed, and was forgiven (law 7).
+    #[must_use]
+    pub fn is_forgiven(&self) -> bool {
+        self.outcome == Outcome::Failed && self.rule.decides() && self.blocked.is_none()
+    }
 }
 
 impl Outcome {

@@ -1,0 +1,280 @@
+//! The chain of laws 1, 2 and 4, and the extra pass of law 5.
+
+use std::{sync::Arc, time::Duration};
+
+use hookd_rules::{Catalog, Handler, Mode, PerTier, Timing};
+use tokio::time::Instant;
+
+use super::{Budget, queue};
+use crate::{
+    combine::{FormId, Forms, Halt, Vote, Voter, Walked},
+    model::{
+        Answer, Failed, Failure, Form, Modifies, OnError, Outcome, Ran, Rewrite, RewriteTarget, Rule, RuleResult, Tier,
+        Trigger, Verdict,
+    },
+    run::{Call, Handlers, Job},
+    select,
+};
+
+/// Asks the matching rules, managed first, each with the form that the one before left; then makes the extra pass.
+pub(super) async fn walk<H: Handlers>(
+    handlers: &H,
+    catalog: &Catalog,
+    trigger: &Arc<Trigger>,
+    rules: &[&Arc<Rule>],
+    budget: Budget,
+) -> Walked {
+    let walked = Walked::new(trigger.form.clone());
+    let mut chain = Chain {
+        handlers,
+        catalog,
+        trigger,
+        rules,
+        budget,
+        walked,
+        left: PerTier::from_fn(|_| FormId::ARRIVAL),
+        last_author: None,
+        closed_below: None,
+        ended: false,
+    };
+    chain.first_pass().await;
+    if !chain.ended {
+        chain.extra_pass().await;
+    }
+    chain.walked
+}
+
+struct Chain<'a, H> {
+    handlers: &'a H,
+    catalog: &'a Catalog,
+    trigger: &'a Arc<Trigger>,
+    rules: &'a [&'a Arc<Rule>],
+    budget: Budget,
+    walked: Walked,
+    /// The form in which each tier let the call go.
+    left: PerTier<FormId>,
+    /// The tier of the last rewrite.
+    last_author: Option<Tier>,
+    /// The tier whose final answer keeps the tiers below from being asked (law 4).
+    closed_below: Option<Tier>,
+    /// A block has ended the chain (law 2).
+    ended: bool,
+}
+
+impl<'a, H: Handlers> Chain<'a, H> {
+    async fn first_pass(&mut self) {
+        for tier in Tier::ALL {
+            if self.closed_below.is_some_and(|closed| tier < closed) {
+                return;
+            }
+            if tier == Tier::Local {
+                self.budget.begin_lower_tiers(self.trigger.event, Instant::now());
+            }
+            for rule in self.of_tier(tier) {
+                self.turn(rule).await;
+                if self.ended {
+                    return;
+                }
+            }
+            self.apply_default(tier);
+            if self.ended {
+                return;
+            }
+            *self.left.get_mut(tier) = self.walked.forms.current();
+        }
+    }
+
+    /// INVARIANT: after this, every tier above the last author of a rewrite has passed the final form in exactly that
+    /// form. Going upwards makes one pass enough: a tier that rewrites here is passed by all that follow.
+    async fn extra_pass(&mut self) {
+        let Some(author) = self.last_author else { return };
+        self.budget.begin_lower_tiers(self.trigger.event, Instant::now());
+        for tier in Tier::ALL.into_iter().rev().filter(|tier| *tier > author) {
+            if *self.left.get(tier) == self.walked.forms.current() {
+                continue;
+            }
+            for rule in self.of_tier(tier).filter(|rule| rule.decides()) {
+                self.ask(rule, true).await;
+                if self.ended {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn of_tier(&self, tier: Tier) -> impl Iterator<Item = &'a Arc<Rule>> + use<'a, H> {
+        self.rules.iter().copied().filter(move |rule| rule.tier == tier)
+    }
+
+    async fn turn(&mut self, rule: &Arc<Rule>) {
+        match (&rule.timing, rule.mode, &rule.handler) {
+            (Timing::AfterVerdict(_), ..) => {}
+            (Timing::Sync, Mode::Enforce, _) => self.ask(rule, false).await,
+            // It costs nothing and can tell at once what it would have given.
+            (Timing::Sync, Mode::Shadow, Handler::Decide(answer)) => {
+                let said = self.admit(answer).map(|()| Arc::clone(answer));
+                let outcome = said.as_ref().map_or(Outcome::Failed, |answer| Outcome::Gave(self.verdict_of(answer)));
+                self.note(rule, outcome, Ran::said(said), false, None);
+            }
+            (Timing::Sync, Mode::Shadow, _) | (Timing::Async, ..) => {
+                let job = Job {
+                    rule: Arc::clone(rule),
+                    trigger: Arc::clone(self.trigger),
+                    form: self.form(),
+                    decision: None,
+                };
+                self.walked.results.push(queue(self.handlers, job));
+            }
+        }
+    }
+
+    /// Asks a rule that decides, and lets its answer count.
+    async fn ask(&mut self, rule: &Arc<Rule>, recheck: bool) {
+        let mut ran = self.run(rule, recheck).await;
+        if let Ok(answer) = &ran.said
+            && let Err(failed) = self.admit(answer)
+        {
+            ran.said = Err(failed);
+        }
+        match &ran.said {
+            Ok(answer) => {
+                let answer = Arc::clone(answer);
+                self.count_answer(rule, ran, &answer, recheck);
+            }
+            Err(failed) => {
+                let failed = failed.clone();
+                self.count_failure(rule, ran, &failed, recheck);
+            }
+        }
+    }
+
+    async fn run(&self, rule: &Arc<Rule>, recheck: bool) -> Ran {
+        let timeout = match &rule.handler {
+            // No I/O, no budget.
+            Handler::Decide(answer) => return Ran::said(Ok(Arc::clone(answer))),
+            Handler::Command(command) => command.timeout,
+            Handler::Http(http) => http.timeout,
+        };
+        let Some(granted) = self.budget.granted(rule.tier, timeout, Instant::now()) else {
+            return Ran { elapsed: Some(Duration::ZERO), ..Ran::said(Err(Failed::timed_out(Duration::ZERO))) };
+        };
+        let form = self.form();
+        self.handlers.run(Call { rule, trigger: self.trigger, form: &form, recheck, granted }).await
+    }
+
+    fn count_answer(&mut self, rule: &Arc<Rule>, ran: Ran, answer: &Answer, recheck: bool) {
+        let verdict = self.verdict_of(answer);
+        let prevented = verdict == Verdict::Block && self.trigger.event.prevents();
+        if !prevented {
+            let rewrites =
+                [(RewriteTarget::Params, &answer.modified_params), (RewriteTarget::Result, &answer.modified_result)];
+            for (target, value) in rewrites {
+                if let Some(value) = value {
+                    self.rewrite(rule, target, value, recheck);
+                }
+            }
+        }
+        let blocked = (verdict == Verdict::Block).then(|| block_reason(answer));
+        let result = self.note(rule, Outcome::Gave(verdict), ran, recheck, blocked);
+        if answer.halt.is_some() {
+            self.walked.halts.push(Halt { tier: rule.tier, result });
+        }
+        self.vote(verdict, rule.tier, Voter::Rule(result));
+        let explicit = match verdict {
+            Verdict::Allow => self.catalog.tiers.get(rule.tier).may_allow,
+            Verdict::Ask | Verdict::Defer => true,
+            Verdict::None | Verdict::Block => false,
+        };
+        if rule.is_final && explicit && !recheck {
+            self.closed_below = Some(rule.tier);
+        }
+    }
+
+    /// Law 7: forgiven or a block; in the extra pass always a block, since the tier has not passed this form.
+    fn count_failure(&mut self, rule: &Arc<Rule>, ran: Ran, failed: &Failed, recheck: bool) {
+        let tier_default = self.catalog.tiers.get(rule.tier).on_error;
+        let policy = if recheck { OnError::Block } else { rule.failure_policy(self.trigger.event, tier_default) };
+        if policy == OnError::Allow {
+            self.note(rule, Outcome::Failed, ran, recheck, None);
+            return;
+        }
+        let reason = format!("hook `{}` failed: {failed}", rule.id);
+        if self.trigger.event.modifies == Modifies::Result {
+            // A broken redactor shows nothing.
+            let notice = hookd_json::Value::String(format!("[result withheld: {reason}]"));
+            self.rewrite(rule, RewriteTarget::Result, &notice, recheck);
+        }
+        let result = self.note(rule, Outcome::Failed, ran, recheck, Some(reason));
+        self.vote(Verdict::Block, rule.tier, Voter::Failure(result));
+    }
+
+    /// Law 12: the tier's last outcome, where no rule of it or of a tier above gave a verdict.
+    fn apply_default(&mut self, tier: Tier) {
+        let Some((index, default)) = select::default_of(self.catalog, tier, self.trigger) else { return };
+        let by_rule = |vote: &Vote| !matches!(vote.voter, Voter::Default(_)) && self.may_count(vote);
+        if !self.walked.votes.iter().any(by_rule) {
+            self.vote(default.verdict, tier, Voter::Default(index));
+        }
+    }
+
+    /// Whether a vote is one at all: the ALLOW of a tier that may not is no opinion.
+    fn may_count(&self, vote: &Vote) -> bool {
+        vote.verdict != Verdict::Allow || self.catalog.tiers.get(vote.tier).may_allow
+    }
+
+    fn vote(&mut self, verdict: Verdict, tier: Tier, voter: Voter) {
+        if verdict == Verdict::None {
+            return;
+        }
+        self.walked.votes.push(Vote { verdict, tier, form: self.walked.forms.current(), voter });
+        self.ended |= verdict == Verdict::Block && self.trigger.event.prevents();
+    }
+
+    fn rewrite(&mut self, rule: &Arc<Rule>, target: RewriteTarget, value: &hookd_json::Value, recheck: bool) {
+        if let Some(patch) = self.walked.forms.rewrite(target, value) {
+            self.last_author = Some(rule.tier);
+            self.walked.rewrites.push(Rewrite { rule: Arc::clone(rule), target, patch, recheck });
+        }
+    }
+
+    fn note(&mut self, rule: &Arc<Rule>, outcome: Outcome, ran: Ran, recheck: bool, blocked: Option<String>) -> usize {
+        let rule = Arc::clone(rule);
+        self.walked.results.push(RuleResult { rule, outcome, ran, recheck, blocked, dropped: String::new() });
+        self.walked.results.len().saturating_sub(1)
+    }
+
+    fn form(&self) -> Form {
+        let forms: &Forms = &self.walked.forms;
+        forms.form(forms.current()).unwrap_or(&self.trigger.form).clone()
+    }
+
+    /// What an answer comes to on this event: a halt blocks where BLOCK prevents something other than the agent's
+    /// end (law 13).
+    fn verdict_of(&self, answer: &Answer) -> Verdict {
+        let event = self.trigger.event;
+        let halts = answer.halt.is_some() && event.prevents() && !event.is_stop_like();
+        if halts { Verdict::Block } else { answer.verdict }
+    }
+
+    /// Refuses an answer whose rewrite the event cannot carry (design §5).
+    fn admit(&self, answer: &Answer) -> Result<(), Failed> {
+        let modifies = self.trigger.event.modifies;
+        let cannot = |what: &str| {
+            let event = &self.trigger.event_name;
+            Err(Failed::new(Failure::BadOutput, format!("`{what}` on {event}, which cannot carry it")))
+        };
+        if answer.modified_params.is_some() && modifies != Modifies::Params {
+            return cannot("modifiedParams");
+        }
+        if answer.modified_result.is_some() && modifies != Modifies::Result {
+            return cannot("modifiedResult");
+        }
+        Ok(())
+    }
+}
+
+fn block_reason(answer: &Answer) -> String {
+    let halt_reason = answer.halt.as_deref().unwrap_or_default();
+    let given = [answer.reason.as_str(), halt_reason].into_iter().find(|reason| !reason.is_empty());
+    given.unwrap_or("Blocked by hook").to_owned()
+}

@@ -1,0 +1,179 @@
+//! `hookd.v1.AdminService`: what is loaded, why a rule would run, reload. For peers on this machine only.
+
+use std::{sync::Arc, time::SystemTime};
+
+use hookd_proto::v1::{self, admin_service_server::AdminService};
+use hookd_rules::{Catalog, Event, Mode, OnError, Rule, Severity, Source, SourceState, Timing};
+use tonic::{Request, Response, Status};
+
+use super::{
+    parse::{self, Arrival},
+    reply,
+    status::{NotJudged, Violation},
+};
+use crate::{
+    catalog::Live,
+    drain::Readiness,
+    select,
+    telemetry::call::{Call, Peer},
+};
+
+/// Answers the administrator.
+#[derive(Debug)]
+pub struct Admin {
+    live: Live,
+    readiness: Readiness,
+    started_at: SystemTime,
+}
+
+impl Admin {
+    /// For a process that started now.
+    #[must_use]
+    pub fn new(live: Live, readiness: Readiness) -> Self {
+        Self { live, readiness, started_at: SystemTime::now() }
+    }
+}
+
+#[tonic::async_trait]
+impl AdminService for Admin {
+    async fn get_status(
+        &self,
+        request: Request<v1::GetStatusRequest>,
+    ) -> Result<Response<v1::GetStatusResponse>, Status> {
+        admit(&request)?;
+        let (catalog, report) = (self.live.current(), self.live.last_report());
+        Ok(Response::new(v1::GetStatusResponse {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            policy_revision: catalog.revision.to_string(),
+            started_at: Some(self.started_at.into()),
+            loaded_at: Some(self.live.stats().last_good.into()),
+            sources: report.sources.iter().map(source).collect(),
+            rules: count(catalog.rules.len()),
+            waiting_for: self.readiness.waiting_for().into_iter().map(str::to_owned).collect(),
+            warnings: report.lines(Severity::Warning).collect(),
+        }))
+    }
+
+    async fn list_rules(
+        &self,
+        request: Request<v1::ListRulesRequest>,
+    ) -> Result<Response<v1::ListRulesResponse>, Status> {
+        admit(&request)?;
+        let catalog = self.live.current();
+        let event = &request.get_ref().event;
+        let rules = if event.is_empty() { catalog.rules.as_slice() } else { catalog.rules_of(event) };
+        Ok(Response::new(v1::ListRulesResponse {
+            rules: rules.iter().map(|rule| summary(&catalog, rule)).collect(),
+            policy_revision: catalog.revision.to_string(),
+        }))
+    }
+
+    async fn explain(&self, request: Request<v1::ExplainRequest>) -> Result<Response<v1::ExplainResponse>, Status> {
+        let call = admit(&request)?;
+        let decision_id = call.decision_id.to_string();
+        let catalog = self.live.current();
+        explain(&catalog, request.into_inner(), decision_id.clone())
+            .map(Response::new)
+            .map_err(|not_judged| not_judged.into_status(&decision_id))
+    }
+
+    async fn reload(&self, request: Request<v1::ReloadRequest>) -> Result<Response<v1::ReloadResponse>, Status> {
+        admit(&request)?;
+        let report = self.live.reload().await;
+        // An error that is about no source (settings that cannot be read) stands with the warnings: nowhere else is
+        // a place for it, and it must not get lost.
+        let sourceless = report.problems.iter().filter(|problem| problem.tier.is_none() && problem.file.as_os_str().is_empty());
+        let errors = sourceless.filter(|problem| problem.severity == Severity::Error).map(ToString::to_string);
+        Ok(Response::new(v1::ReloadResponse {
+            policy_revision: report.revision.to_string(),
+            changed: report.changed,
+            ok: report.is_ok(),
+            sources: report.sources.iter().map(source).collect(),
+            warnings: errors.chain(report.lines(Severity::Warning)).collect(),
+        }))
+    }
+}
+
+/// Lets only peers on this machine pass.
+fn admit<T>(request: &Request<T>) -> Result<Call, Status> {
+    let call = request.extensions().get::<Call>().copied().unwrap_or_else(|| Call::arriving(Peer::Remote));
+    match call.peer {
+        Peer::Local => Ok(call),
+        Peer::Remote => Err(NotJudged::Denied("administration is for peers on loopback and unix sockets only")
+            .into_status(&call.decision_id.to_string())),
+    }
+}
+
+fn explain(
+    catalog: &Catalog,
+    request: v1::ExplainRequest,
+    decision_id: String,
+) -> Result<v1::ExplainResponse, NotJudged> {
+    let Some(trigger) = request.trigger else {
+        let description = "is missing, the event to explain is needed".to_owned();
+        return Err(NotJudged::Invalid(vec![Violation { field: "trigger".to_owned(), description }]));
+    };
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
+    let trigger = parse::parse(trigger, Arrival { decision_id, now_ms, traceparent: String::new() })?;
+    if !trigger.expected_revision.is_empty() && *trigger.expected_revision != *catalog.revision {
+        let actual = catalog.revision.to_string();
+        return Err(NotJudged::RevisionMismatch { expected: trigger.expected_revision, actual });
+    }
+    let explained = catalog.rules_of(&trigger.event_name).iter().map(|rule| {
+        let explanation = select::explain(rule, &trigger);
+        v1::RuleExplanation {
+            rule: Some(summary(catalog, rule)),
+            would_run: explanation.would_run,
+            because: explanation.because,
+        }
+    });
+    Ok(v1::ExplainResponse {
+        rules: explained.collect(),
+        policy_revision: catalog.revision.to_string(),
+        block_means: trigger.event.block_means.to_owned(),
+    })
+}
+
+fn summary(catalog: &Catalog, rule: &Arc<Rule>) -> v1::RuleSummary {
+    let tier_default = catalog.tiers.get(rule.tier).on_error;
+    let blocks = |name: &Arc<str>| {
+        let event = Event::known(name).unwrap_or_else(|| Event::unknown(true));
+        rule.failure_policy(event, tier_default) == OnError::Block
+    };
+    v1::RuleSummary {
+        rule_id: rule.id.to_string(),
+        tier: reply::tier(Some(rule.tier)).into(),
+        source: rule.file.display().to_string(),
+        events: rule.events.iter().map(ToString::to_string).collect(),
+        matcher: rule.matcher.as_str().to_owned(),
+        handler: rule.handler.kind().to_owned(),
+        r#async: rule.timing != Timing::Sync,
+        shadow: rule.mode == Mode::Shadow,
+        r#final: rule.is_final,
+        must_decide: rule.must_decide,
+        failure_blocks: rule.decides() && rule.events.iter().any(blocks),
+        description: rule.description.clone(),
+        line: count(rule.line),
+    }
+}
+
+fn source(source: &Source) -> v1::SourceStatus {
+    v1::SourceStatus {
+        tier: reply::tier(Some(source.tier)).into(),
+        path: source.path.display().to_string(),
+        state: match source.state {
+            SourceState::Loaded => v1::SourceState::Loaded,
+            SourceState::Absent => v1::SourceState::Absent,
+            SourceState::Partial => v1::SourceState::Partial,
+            SourceState::Stale => v1::SourceState::Stale,
+        }
+        .into(),
+        rules: count(source.rules),
+        errors: source.errors.clone(),
+    }
+}
+
+fn count(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}

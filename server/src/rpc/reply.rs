@@ -1,0 +1,229 @@
+//! [`Decision`] → message, kept under the message limit.
+
+use hookd_proto::v1;
+use prost::Message as _;
+
+use crate::model::{
+    Capability, Cause, Decision, Failure, Note, Outcome, Rewrite, RewriteTarget, RuleResult, Tier, Trigger, Verdict,
+};
+
+/// The answer of at most `limit` bytes. One that would be larger loses outputs and patches first, lowest tier first,
+/// then notes and results, never verdict, reason or final rewrite; where those do not fit it is a BLOCK (design §7).
+#[must_use]
+pub fn reply(trigger: &Trigger, decision: Decision, limit: usize) -> v1::TriggerResponse {
+    let mut message = convert(trigger, decision);
+    if message.encoded_len() <= limit {
+        return message;
+    }
+    message.results_truncated = true;
+    for tier in Tier::ALL.into_iter().rev().map(self::tier) {
+        shorten(&mut message, tier);
+        if message.encoded_len() <= limit {
+            return message;
+        }
+    }
+    message.additional_context.clear();
+    message.system_messages.clear();
+    message.results.clear();
+    message.rewrites.clear();
+    if message.encoded_len() <= limit {
+        return message;
+    }
+    let stop_like = trigger.event.is_stop_like();
+    let verdict = if stop_like { v1::Verdict::None } else { v1::Verdict::Block };
+    v1::TriggerResponse {
+        verdict: verdict.into(),
+        reason: format!("the answer is over the limit of {limit} bytes"),
+        modified_params_json: None,
+        // What was to be hidden stays hidden.
+        modified_result_json: message.modified_result_json.map(|_| "\"[result withheld: over the limit]\"".to_owned()),
+        halt_reason: String::new(),
+        ..message
+    }
+}
+
+/// Takes outputs and patches of one tier out of the answer.
+fn shorten(message: &mut v1::TriggerResponse, tier: v1::Tier) {
+    for result in message.results.iter_mut().filter(|result| result.tier() == tier) {
+        result.output = None;
+        result.error = None;
+        result.modified_params_json = None;
+        result.modified_result_json = None;
+    }
+    for rewrite in message.rewrites.iter_mut().filter(|rewrite| rewrite.tier() == tier) {
+        rewrite.patch_json.clear();
+    }
+}
+
+fn convert(trigger: &Trigger, decision: Decision) -> v1::TriggerResponse {
+    let (halt, halt_reason) = match decision.halt {
+        Some(reason) => (true, reason),
+        None => (false, String::new()),
+    };
+    v1::TriggerResponse {
+        verdict: verdict(decision.verdict).into(),
+        reason: decision.reason,
+        modified_params_json: decision.modified_params.map(|text| text.to_string()),
+        modified_result_json: decision.modified_result.map(|text| text.to_string()),
+        additional_context: decision.additional_context.into_iter().map(note).collect(),
+        system_messages: decision.system_messages.into_iter().map(note).collect(),
+        halt,
+        halt_reason,
+        results: decision.results.into_iter().map(result).collect(),
+        rewrites: decision.rewrites.into_iter().map(rewrite).collect(),
+        decided_by: decision.decided_by.map(|by| v1::DecidedBy {
+            cause: cause(by.cause).into(),
+            rule_id: by.rule_id.to_string(),
+            tier: by.tier.map_or(v1::Tier::Unspecified, tier).into(),
+            source: by.file.map(|file| file.display().to_string()).unwrap_or_default(),
+        }),
+        degraded: decision.degraded,
+        policy_revision: decision.revision.to_string(),
+        decision_id: trigger.decision_id.clone(),
+        rules_considered: count(decision.considered),
+        rules_matched: count(decision.matched),
+        event_output_json: None,
+        downgrades: decision
+            .downgrades
+            .into_iter()
+            .map(|downgrade| v1::Downgrade {
+                missing: capability(downgrade.missing).into(),
+                from: verdict(downgrade.from).into(),
+                to: verdict(downgrade.to).into(),
+            })
+            .collect(),
+        results_truncated: false,
+        offered_revision: String::new(),
+    }
+}
+
+fn result(result: RuleResult) -> v1::HookResult {
+    let shadow = result.is_shadow();
+    let launch_suspect = result.ran.launch_suspect();
+    let (answer, failed) = match result.ran.said {
+        Ok(answer) => (Some(answer), None),
+        Err(failed) => (None, Some(failed)),
+    };
+    let text = |value: Option<&hookd_json::Value>| value.map(hookd_json::to_text);
+    let given = answer.as_ref().map(|answer| answer.reason.clone()).unwrap_or_default();
+    let reason = match (given.is_empty(), result.dropped.is_empty()) {
+        (_, true) => given,
+        (true, false) => result.dropped,
+        (false, false) => format!("{given} ({})", result.dropped),
+    };
+    v1::HookResult {
+        ok: failed.is_none(),
+        output: result.ran.output,
+        error: failed.as_ref().map(|failed| failed.message.clone()),
+        modified_params_json: text(answer.as_ref().and_then(|answer| answer.modified_params.as_ref())),
+        blocked: result.blocked.is_some(),
+        block_reason: result.blocked.unwrap_or_default(),
+        rule_id: result.rule.id.to_string(),
+        tier: tier(result.rule.tier).into(),
+        source: result.rule.file.display().to_string(),
+        outcome: outcome(result.outcome).into(),
+        failure: failed.map_or(v1::Failure::Unspecified, |failed| failure(failed.kind)).into(),
+        elapsed: result.ran.elapsed.and_then(|elapsed| elapsed.try_into().ok()),
+        exit_code: result.ran.exit_code,
+        truncated: result.ran.truncated,
+        shadow,
+        recheck: result.recheck,
+        signal: result.ran.signal,
+        launch_suspect,
+        retried: result.ran.retried,
+        modified_result_json: text(answer.as_ref().and_then(|answer| answer.modified_result.as_ref())),
+        reason,
+    }
+}
+
+fn note(note: Note) -> v1::Note {
+    v1::Note { text: note.text, rule_id: note.rule.id.to_string(), tier: tier(note.rule.tier).into() }
+}
+
+fn rewrite(rewrite: Rewrite) -> v1::Rewrite {
+    let target = match rewrite.target {
+        RewriteTarget::Params => v1::RewriteTarget::Params,
+        RewriteTarget::Result => v1::RewriteTarget::Result,
+    };
+    v1::Rewrite {
+        rule_id: rewrite.rule.id.to_string(),
+        tier: tier(rewrite.rule.tier).into(),
+        target: target.into(),
+        patch_json: rewrite.patch,
+        recheck: rewrite.recheck,
+    }
+}
+
+fn verdict(verdict: Verdict) -> v1::Verdict {
+    match verdict {
+        Verdict::None => v1::Verdict::None,
+        Verdict::Allow => v1::Verdict::Allow,
+        Verdict::Ask => v1::Verdict::Ask,
+        Verdict::Defer => v1::Verdict::Defer,
+        Verdict::Block => v1::Verdict::Block,
+    }
+}
+
+/// The tier on the wire.
+pub(super) fn tier(tier: Tier) -> v1::Tier {
+    match tier {
+        Tier::Plugin => v1::Tier::Plugin,
+        Tier::Shared => v1::Tier::Shared,
+        Tier::Local => v1::Tier::Local,
+        Tier::Team => v1::Tier::Team,
+        Tier::Managed => v1::Tier::Managed,
+    }
+}
+
+fn outcome(outcome: Outcome) -> v1::Outcome {
+    match outcome {
+        Outcome::Gave(Verdict::None) => v1::Outcome::None,
+        Outcome::Gave(Verdict::Allow) => v1::Outcome::Allow,
+        Outcome::Gave(Verdict::Ask) => v1::Outcome::Ask,
+        Outcome::Gave(Verdict::Defer) => v1::Outcome::Defer,
+        Outcome::Gave(Verdict::Block) => v1::Outcome::Block,
+        Outcome::Failed => v1::Outcome::Failed,
+        Outcome::Queued => v1::Outcome::Queued,
+    }
+}
+
+fn failure(failure: Failure) -> v1::Failure {
+    match failure {
+        Failure::DidNotStart => v1::Failure::DidNotStart,
+        Failure::TimedOut => v1::Failure::TimedOut,
+        Failure::Killed => v1::Failure::Killed,
+        Failure::Exited => v1::Failure::Exited,
+        Failure::BadOutput => v1::Failure::BadOutput,
+        Failure::TooLarge => v1::Failure::TooLarge,
+        Failure::Connection => v1::Failure::Connection,
+        Failure::HttpStatus => v1::Failure::HttpStatus,
+        Failure::Overloaded => v1::Failure::Overloaded,
+        Failure::Cancelled => v1::Failure::Cancelled,
+    }
+}
+
+fn cause(cause: Cause) -> v1::Cause {
+    match cause {
+        Cause::Rule => v1::Cause::Rule,
+        Cause::FailurePolicy => v1::Cause::FailurePolicy,
+        Cause::Default => v1::Cause::Default,
+        Cause::Capability => v1::Cause::Capability,
+    }
+}
+
+fn capability(capability: Capability) -> v1::Capability {
+    match capability {
+        Capability::Ask => v1::Capability::Ask,
+        Capability::Defer => v1::Capability::Defer,
+        Capability::Block => v1::Capability::Block,
+        Capability::ModifyParams => v1::Capability::ModifyParams,
+        Capability::ModifyResult => v1::Capability::ModifyResult,
+        Capability::AdditionalContext => v1::Capability::AdditionalContext,
+        Capability::Halt => v1::Capability::Halt,
+        Capability::ForceContinue => v1::Capability::ForceContinue,
+    }
+}
+
+fn count(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}

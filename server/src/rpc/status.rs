@@ -1,0 +1,134 @@
+//! The only place where a failure to judge becomes a gRPC status (design §7). A verdict is never a status.
+
+use std::{collections::HashMap, time::Duration};
+
+use tonic::{Code, Status, metadata::MetadataMap};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+/// Metadata key that every status of hookd's own carries: one without it comes from the transport (design §8).
+pub const DECISION_ID: &str = "hookd-decision-id";
+
+const DOMAIN: &str = "hookd";
+/// Details stay under 4 KiB, so texts of the caller's are cut.
+const MAX_TEXT_BYTES: usize = 200;
+const MAX_VIOLATIONS: usize = 6;
+
+/// Why a call was not judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotJudged {
+    /// The request is not one: the fields and what is wrong with each.
+    Invalid(Vec<Violation>),
+    /// The caller insists on another revision than the one in force.
+    RevisionMismatch {
+        /// What the caller insists on.
+        expected: String,
+        /// What is in force.
+        actual: String,
+    },
+    /// Less time than the margin was left on arrival (law 8).
+    TooLate,
+    /// No place was free.
+    Shed,
+    /// The message is over the limit of so many bytes.
+    TooLarge(usize),
+    /// The server shuts down.
+    Stopping,
+    /// The peer may not do this.
+    Denied(&'static str),
+    /// A fault in hookd.
+    Internal,
+}
+
+/// One thing that is wrong with a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// The field, as a path in proto names.
+    pub field: String,
+    /// What is wrong and what would be right.
+    pub description: String,
+}
+
+impl NotJudged {
+    /// The status to send, for the decision of this id.
+    #[must_use]
+    pub fn into_status(self, decision_id: &str) -> Status {
+        let mut details = ErrorDetails::new();
+        let mut info = HashMap::new();
+        let (code, reason, message) = match self {
+            Self::Invalid(violations) => {
+                let mut message = String::new();
+                for violation in violations.into_iter().take(MAX_VIOLATIONS) {
+                    let description = cut(violation.description);
+                    if !message.is_empty() {
+                        message.push_str("; ");
+                    }
+                    message.push_str(&violation.field);
+                    message.push_str(": ");
+                    message.push_str(&description);
+                    details.add_bad_request_violation(violation.field, description);
+                }
+                (Code::InvalidArgument, "INVALID_REQUEST", message)
+            }
+            Self::RevisionMismatch { expected, actual } => {
+                let message = format!("policy revision is `{actual}`, not `{}`", cut(expected));
+                info.insert("policy_revision".to_owned(), actual);
+                (Code::FailedPrecondition, "REVISION_MISMATCH", message)
+            }
+            Self::TooLate => {
+                let message = "less time was left on arrival than the answer needs for its way".to_owned();
+                (Code::DeadlineExceeded, "DEADLINE_TOO_SHORT", message)
+            }
+            Self::Shed => {
+                details.set_retry_info(Some(Duration::from_millis(100)));
+                (Code::ResourceExhausted, "OVERLOADED", "too many calls in flight, try again".to_owned())
+            }
+            Self::TooLarge(limit) => {
+                info.insert("limit_bytes".to_owned(), limit.to_string());
+                (Code::ResourceExhausted, "TOO_LARGE", format!("the message is over the limit of {limit} bytes"))
+            }
+            Self::Stopping => (Code::Unavailable, "STOPPING", "the server is shutting down".to_owned()),
+            Self::Denied(why) => (Code::PermissionDenied, "NOT_PERMITTED", why.to_owned()),
+            Self::Internal => (Code::Internal, "INTERNAL", "a fault in hookd, see its log".to_owned()),
+        };
+        details.set_error_info(reason, DOMAIN, info);
+        let mut metadata = MetadataMap::new();
+        if let Ok(id) = decision_id.parse() {
+            metadata.insert(DECISION_ID, id);
+        }
+        Status::with_error_details_and_metadata(code, message, details, metadata)
+    }
+}
+
+fn cut(mut text: String) -> String {
+    if text.len() > MAX_TEXT_BYTES {
+        text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
+        text.push('…');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_have_details_a_decision_id_and_stay_small() {
+        let violation =
+            Violation { field: "tool_call.params_json".to_owned(), description: "línea1\nlínea2 ".repeat(500) };
+        let status = NotJudged::Invalid(vec![violation; 100]).into_status("the-id");
+        assert_eq!(status.code(), Code::InvalidArgument);
+        assert_eq!(status.metadata().get(DECISION_ID).and_then(|id| id.to_str().ok()), Some("the-id"));
+        assert!(status.details().len() < 4096, "{}", status.details().len());
+        assert!(status.get_details_bad_request().is_some_and(|bad| bad.field_violations.len() == MAX_VIOLATIONS));
+        assert_eq!(status.get_details_error_info().map(|info| info.domain), Some("hookd".to_owned()));
+    }
+
+    #[test]
+    fn only_shed_calls_are_told_to_retry() {
+        let retries = |not_judged: NotJudged| not_judged.into_status("x").get_details_retry_info().is_some();
+        assert!(retries(NotJudged::Shed));
+        for other in [NotJudged::TooLarge(4), NotJudged::TooLate, NotJudged::Stopping, NotJudged::Internal] {
+            assert!(!retries(other));
+        }
+    }
+}

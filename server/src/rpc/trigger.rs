@@ -1,0 +1,167 @@
+//! `HookService`: a call comes in as a message and goes out as one; everything between is the other rooms'.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use hookd_proto::v1::{self, hook_service_server::HookService};
+use tonic::{Code, Request, Response, Status, metadata::MetadataMap};
+
+use super::{
+    parse::{Arrival, parse},
+    reply::reply,
+    status::NotJudged,
+};
+use crate::{
+    catalog::Live,
+    evaluate::{Budget, evaluate},
+    record::Recorder,
+    run::Handlers,
+    telemetry::{
+        call::{Call, Peer},
+        trace,
+    },
+};
+
+/// What a call may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Budget of a call whose caller sets no deadline.
+    pub default_deadline: Duration,
+    /// Longest budget that a caller can ask for.
+    pub max_deadline: Duration,
+    /// Size of an answer, in bytes.
+    pub message_bytes: usize,
+}
+
+/// Serves `HookService`.
+#[derive(Debug)]
+pub struct TriggerService<H> {
+    live: Live,
+    handlers: Arc<H>,
+    recorder: Arc<Recorder>,
+    bounds: Bounds,
+}
+
+impl<H: Handlers> TriggerService<H> {
+    /// A service that judges by `live`, runs `handlers` and tells `recorder`.
+    pub fn new(live: Live, handlers: Arc<H>, recorder: Arc<Recorder>, bounds: Bounds) -> Self {
+        Self { live, handlers, recorder, bounds }
+    }
+
+    async fn judge(
+        &self,
+        call: Call,
+        metadata: &MetadataMap,
+        request: v1::TriggerRequest,
+    ) -> Result<v1::TriggerResponse, NotJudged> {
+        let deadline = deadline(metadata)?.unwrap_or(self.bounds.default_deadline).min(self.bounds.max_deadline);
+        let traceparent = metadata.get("traceparent").and_then(|header| header.to_str().ok());
+        let arrival = Arrival {
+            decision_id: call.decision_id.to_string(),
+            now_ms: now_ms(),
+            traceparent: trace::Context::from_header(traceparent).to_traceparent(),
+        };
+        let trigger = Arc::new(parse(request, arrival)?);
+        // INVARIANT: one catalog from here to the answer (law 9).
+        let catalog = self.live.current();
+        if !trigger.expected_revision.is_empty() && *trigger.expected_revision != *catalog.revision {
+            return Err(NotJudged::RevisionMismatch {
+                expected: trigger.expected_revision.clone(),
+                actual: catalog.revision.to_string(),
+            });
+        }
+        let budget = Budget::new(call.arrived, deadline).ok_or(NotJudged::TooLate)?;
+        let decision = evaluate(&*self.handlers, &catalog, &trigger, budget).await;
+        self.recorder.decision(&trigger, &decision, call.arrived.elapsed());
+        Ok(reply(&trigger, decision, self.bounds.message_bytes))
+    }
+}
+
+#[tonic::async_trait]
+impl<H: Handlers> HookService for TriggerService<H> {
+    async fn trigger(&self, request: Request<v1::TriggerRequest>) -> Result<Response<v1::TriggerResponse>, Status> {
+        let call = request.extensions().get::<Call>().copied().unwrap_or_else(|| Call::arriving(Peer::Remote));
+        let mut gone = Gone { recorder: &self.recorder, armed: true };
+        let (metadata, _, message) = request.into_parts();
+        let judged = self.judge(call, &metadata, message).await;
+        gone.armed = false;
+        judged.map(Response::new).map_err(|not_judged| {
+            let status = not_judged.into_status(&call.decision_id.to_string());
+            self.recorder.refused(status.code());
+            status
+        })
+    }
+}
+
+/// Counts a call whose caller went away: its future is dropped, and with it what runs for it.
+struct Gone<'a> {
+    recorder: &'a Recorder,
+    armed: bool,
+}
+
+impl Drop for Gone<'_> {
+    fn drop(&mut self) {
+        if self.armed {
+            self.recorder.refused(Code::Cancelled);
+        }
+    }
+}
+
+/// The caller's deadline, from `grpc-timeout`: at most eight digits and a unit.
+fn deadline(metadata: &MetadataMap) -> Result<Option<Duration>, NotJudged> {
+    let Some(header) = metadata.get("grpc-timeout") else { return Ok(None) };
+    let parsed = header.to_str().ok().and_then(parse_timeout);
+    parsed.map(Some).ok_or_else(|| {
+        NotJudged::Invalid(vec![super::status::Violation {
+            field: "grpc-timeout".to_owned(),
+            description: format!("is {header:?}, not up to eight digits and one of H M S m u n"),
+        }])
+    })
+}
+
+fn parse_timeout(header: &str) -> Option<Duration> {
+    let (digits, unit) = header.split_at_checked(header.len().checked_sub(1)?)?;
+    if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let count = digits.parse::<u64>().ok()?;
+    match unit {
+        "H" => count.checked_mul(3600).map(Duration::from_secs),
+        "M" => count.checked_mul(60).map(Duration::from_secs),
+        "S" => Some(Duration::from_secs(count)),
+        "m" => Some(Duration::from_millis(count)),
+        "u" => Some(Duration::from_micros(count)),
+        "n" => Some(Duration::from_nanos(count)),
+        _ => None,
+    }
+}
+
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deadlines_are_read_as_the_protocol_writes_them() {
+        for (header, expected) in [
+            ("2S", Some(Duration::from_secs(2))),
+            ("50m", Some(Duration::from_millis(50))),
+            ("99999999H", Some(Duration::from_secs(99_999_999 * 3600))),
+            ("0n", Some(Duration::ZERO)),
+            ("", None),
+            ("S", None),
+            ("5", None),
+            ("-5S", None),
+            ("123456789S", None),
+            ("5é", None),
+        ] {
+            assert_eq!(parse_timeout(header), expected, "{header:?}");
+        }
+    }
+}
