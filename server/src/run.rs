@@ -1,9 +1,20 @@
 //! Runs handlers: programs, http calls and answers in process. Knows the protocol of design §5 and the laws that
 //! bound a run; what an answer means for the verdict is decided elsewhere.
 
+mod command;
+mod http;
+pub mod input;
+pub mod output;
+mod pool;
+#[cfg(test)]
+mod testing;
+
 use std::{future::Future, sync::Arc, time::Duration};
 
-use crate::model::{Failed, Form, Ran, Rule, Tier, Trigger, Verdict};
+pub use http::HttpError;
+pub use pool::{Pool, PoolError, PoolSettings};
+
+use crate::model::{Failed, Failure, Form, Ran, Rule, Tier, Trigger, Verdict};
 
 /// Whatever can run the handler of a rule.
 pub trait Handlers: Send + Sync + 'static {
@@ -57,4 +68,17 @@ pub struct Known {
     pub rule_id: Arc<str>,
     /// The tier that decided.
     pub tier: Option<Tier>,
+}
+
+/// The failure of what the server's shutdown ended or did not let begin.
+fn cancelled() -> Failed {
+    Failed::new(Failure::Cancelled, "the server shuts down")
+}
+
+/// The beginning of `text`, at most `bytes` long, with a mark where something was cut off.
+fn cut(text: &str, bytes: usize) -> String {
+    match text.get(..text.floor_char_boundary(bytes)) {
+        Some(head) if head.len() < text.len() => format!("{head}…"),
+        _ => text.to_owned(),
+    }
 }

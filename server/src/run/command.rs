@@ -1,0 +1,189 @@
+//! Command handlers: what a program is started with, and what its end means.
+
+use std::{
+    collections::HashMap,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use hookd_rules::{CommandHandler, Program, Shell};
+use hookd_runner::{Class, Command, End, Finished, Limits, Overloaded, Runner};
+use tokio::time::Instant;
+
+use super::{
+    cut,
+    output::{self, Expect},
+};
+use crate::model::{Failed, Failure, Ran, Rule, Trigger};
+
+/// Longest message that is taken from stderr, in bytes.
+const MESSAGE_BYTES: usize = 4096;
+
+/// Longest value of a variable that holds something of the caller's, in bytes. One that is longer is left out, since
+/// it would keep the program from starting; it stands in the input anyway.
+const IDENTIFIER_BYTES: usize = 4096;
+
+/// Starts the programs of command handlers.
+#[derive(Debug)]
+pub(super) struct Commands {
+    runner: Runner,
+    limits: Limits,
+    /// What every program finds in its environment.
+    environment: Vec<(OsString, OsString)>,
+}
+
+impl Commands {
+    /// `path` is the `PATH` of programs and where they are looked up, of `server` a few variables are passed on
+    /// (design §5), and `output_bytes` caps each of the two outputs.
+    pub(super) fn new(runner: Runner, path: &str, server: &HashMap<OsString, OsString>, output_bytes: usize) -> Self {
+        let limits = Limits { output_bytes, ..Limits::default() };
+        Self { runner, limits, environment: base_environment(path, server) }
+    }
+
+    /// Runs the program and waits for its answer within `granted`, the wait for a place included.
+    pub(super) async fn run(&self, started: Started<'_>, granted: Duration) -> Ran {
+        let class = if started.rule.tier.is_central() { Class::Central } else { Class::Other };
+        let expect = Expect::of(started.rule, started.trigger);
+        let now = Instant::now();
+        let deadline = now.checked_add(granted).unwrap_or(now);
+        let limits = Limits { timeout: granted, ..self.limits };
+        match self.runner.run(class, self.command(started), limits, deadline).await {
+            Ok(finished) => ran(finished, granted, &expect),
+            Err(overloaded) => Ran::said(Err(failed(&overloaded))),
+        }
+    }
+
+    /// Takes a place in the background at once; the run itself is the future.
+    pub(super) fn run_background(
+        &self,
+        started: Started<'_>,
+    ) -> Result<impl Future<Output = Ran> + Send + use<>, Failed> {
+        let timeout = started.handler.timeout;
+        let expect = Expect::of(started.rule, started.trigger);
+        let limits = Limits { timeout, ..self.limits };
+        let running = self.runner.run_background(self.command(started), limits).map_err(|full| failed(&full))?;
+        Ok(async move { ran(running.await, timeout, &expect) })
+    }
+
+    fn command(&self, started: Started<'_>) -> Command {
+        let Started { rule, trigger, handler, stdin } = started;
+        let mut env = self.environment.clone();
+        env.extend(hook_variables(rule, trigger));
+        env.extend(handler.env.iter().map(|(name, value)| (name.into(), value.into())));
+        Command { argv: argv(&handler.program), env, cwd: directory(rule, trigger, handler), stdin }
+    }
+}
+
+/// One program to start.
+#[derive(Debug)]
+pub(super) struct Started<'a> {
+    pub(super) rule: &'a Rule,
+    pub(super) trigger: &'a Trigger,
+    pub(super) handler: &'a CommandHandler,
+    pub(super) stdin: Vec<u8>,
+}
+
+fn argv(program: &Program) -> Vec<OsString> {
+    match program {
+        Program::Shell(shell, line) => {
+            let shell = match shell {
+                Shell::Sh => "sh",
+                Shell::Bash => "bash",
+            };
+            vec![shell.into(), "-c".into(), line.into()]
+        }
+        Program::Argv(argv) => argv.iter().map(OsString::from).collect(),
+    }
+}
+
+/// Central commands run where their rule file lies: the caller's directory is data to them, never a place where
+/// code is looked up. The others run in the caller's directory, or in hookd's own where the caller names none.
+fn directory(rule: &Rule, trigger: &Trigger, handler: &CommandHandler) -> Option<PathBuf> {
+    if let Some(cwd) = &handler.cwd {
+        return Some(cwd.clone());
+    }
+    if rule.tier.is_central() {
+        return Some(rule.file.parent().unwrap_or(Path::new("/")).to_owned());
+    }
+    let cwd = Path::new(&trigger.cwd);
+    cwd.is_absolute().then(|| cwd.to_owned())
+}
+
+/// What does not depend on the event. Nothing else of the server's environment is passed on.
+fn base_environment(path: &str, server: &HashMap<OsString, OsString>) -> Vec<(OsString, OsString)> {
+    // A relative entry would be looked up in the directory that the program runs in.
+    let path = path.split(':').filter(|entry| entry.starts_with('/')).collect::<Vec<_>>().join(":");
+    let mut environment = vec![(OsString::from("PATH"), OsString::from(path)), ("PYTHONUTF8".into(), "1".into())];
+    for name in ["HOME", "TMPDIR"] {
+        if let Some(value) = server.get(std::ffi::OsStr::new(name)) {
+            environment.push((name.into(), value.clone()));
+        }
+    }
+    let lang = server.get(std::ffi::OsStr::new("LANG")).cloned().unwrap_or_else(|| "C.UTF-8".into());
+    environment.push(("LANG".into(), lang));
+    environment
+}
+
+fn hook_variables<'a>(rule: &'a Rule, trigger: &'a Trigger) -> impl Iterator<Item = (OsString, OsString)> + use<'a> {
+    let tool = trigger.tool_call.as_ref().map_or("", |call| call.tool.as_str());
+    [
+        ("HOOKD_EVENT", &*trigger.event_name),
+        ("HOOKD_TOOL", tool),
+        ("HOOKD_SESSION_ID", &trigger.session_id),
+        ("HOOKD_RULE_ID", &rule.id),
+        ("HOOKD_DECISION_ID", &trigger.decision_id),
+        ("HOOKD_CWD", &trigger.cwd),
+    ]
+    .into_iter()
+    .filter(|(_, value)| !value.is_empty() && value.len() <= IDENTIFIER_BYTES && !value.contains('\0'))
+    .map(|(name, value)| (name.into(), value.into()))
+}
+
+fn failed(overloaded: &Overloaded) -> Failed {
+    Failed::new(Failure::Overloaded, overloaded.to_string())
+}
+
+/// What the end of a program means (design §5).
+fn ran(finished: Finished, granted: Duration, expect: &Expect) -> Ran {
+    let Finished { end, stdout, stderr, stdout_truncated, stderr_truncated, elapsed, .. } = finished;
+    let mut ran = Ran {
+        elapsed: (!elapsed.is_zero()).then_some(elapsed),
+        truncated: stdout_truncated || stderr_truncated,
+        ..Ran::said(Ok(Default::default()))
+    };
+    let failed = match end {
+        End::Exited(code) => {
+            ran.exit_code = Some(code);
+            match code {
+                0 if stdout_truncated => {
+                    Failed::new(Failure::TooLarge, format!("output of more than {} bytes", stdout.len()))
+                }
+                0 => return output::take(ran, String::from_utf8_lossy(&stdout).trim().to_owned(), expect),
+                126 | 127 => Failed::new(Failure::DidNotStart, message(&stderr, code)),
+                _ => Failed::new(Failure::Exited, message(&stderr, code)),
+            }
+        }
+        End::Signalled(signal) => {
+            ran.signal = Some(signal);
+            Failed::new(Failure::Killed, format!("killed by signal {signal}"))
+        }
+        End::TimedOut => Failed::timed_out(granted),
+        End::Cancelled => super::cancelled(),
+        End::DidNotStart(why) => Failed::new(Failure::DidNotStart, why),
+        End::Lost(why) => Failed::new(Failure::Exited, why),
+    };
+    ran.said = Err(failed);
+    ran
+}
+
+/// What a program that failed said on stderr, or else its code.
+fn message(stderr: &[u8], code: i32) -> String {
+    match String::from_utf8_lossy(stderr).trim() {
+        "" => format!("Exit code {code}"),
+        text => cut(text, MESSAGE_BYTES),
+    }
+}
+
+#[cfg(test)]
+mod tests;

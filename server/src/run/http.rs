@@ -1,0 +1,136 @@
+//! Http handlers: one POST with the input as its body, and what the answer means.
+
+mod client;
+mod headers;
+
+use std::{
+    collections::HashMap,
+    ffi::OsString,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use hookd_rules::HttpHandler;
+use reqwest::{Request, Response, StatusCode};
+use tokio::time::{Instant, timeout};
+
+use self::client::Client;
+pub use self::client::HttpError;
+use super::{
+    cut,
+    output::{self, Expect},
+};
+use crate::model::{Failed, Failure, Ran, Rule, Trigger};
+
+/// Longest body that is told of an answer that is not 2xx, in bytes.
+const MESSAGE_BYTES: usize = 4096;
+
+/// Sends the requests of http handlers.
+#[derive(Debug)]
+pub(super) struct Http {
+    client: Client,
+    output_bytes: usize,
+}
+
+/// One request to send.
+#[derive(Debug)]
+pub(super) struct Post<'a> {
+    pub(super) rule: &'a Rule,
+    pub(super) trigger: &'a Trigger,
+    pub(super) handler: &'a HttpHandler,
+    pub(super) body: Vec<u8>,
+}
+
+impl Http {
+    /// `server` is where proxies are named; `output_bytes` caps the body of an answer.
+    pub(super) fn new(server: &HashMap<OsString, OsString>, output_bytes: usize) -> Result<Self, HttpError> {
+        Ok(Self { client: Client::new(server)?, output_bytes })
+    }
+
+    /// Sends the request and waits for the whole answer within `granted`.
+    pub(super) async fn run(&self, post: Post<'_>, granted: Duration) -> Ran {
+        let expect = Expect { http: true, ..Expect::of(post.rule, post.trigger) };
+        let retried = AtomicBool::new(false);
+        let started = Instant::now();
+        let body = match timeout(granted, self.exchange(post, &retried)).await {
+            Ok(body) => body,
+            Err(_) => Err(Failed::timed_out(granted)),
+        };
+        let mut ran = Ran {
+            elapsed: Some(started.elapsed()),
+            retried: retried.load(Ordering::Relaxed),
+            ..Ran::said(Ok(Default::default()))
+        };
+        let failed = match body {
+            Ok(body) => return output::take(ran, body, &expect),
+            Err(failed) => failed,
+        };
+        ran.truncated = failed.kind == Failure::TooLarge;
+        if failed.kind == Failure::DidNotStart {
+            ran.elapsed = None;
+        }
+        ran.said = Err(failed);
+        ran
+    }
+
+    /// The body of the answer, if it is one of success.
+    async fn exchange(&self, post: Post<'_>, retried: &AtomicBool) -> Result<String, Failed> {
+        let mut response = self.client.send(request(post).await?, retried).await?;
+        let status = response.status();
+        if !status.is_success() {
+            return Err(refused(status, &mut response).await);
+        }
+        // None was asked for: what is in it cannot be read, be it a denial.
+        if let Some(encoding) = response.headers().get(reqwest::header::CONTENT_ENCODING)
+            && encoding != "identity"
+        {
+            return Err(Failed::new(Failure::BadOutput, format!("the body has the encoding {encoding:?}")));
+        }
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| broken(&error))? {
+            if body.len().saturating_add(chunk.len()) > self.output_bytes {
+                let message = format!("a body of more than {} bytes", self.output_bytes);
+                return Err(Failed::new(Failure::TooLarge, message));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(String::from_utf8_lossy(&body).into_owned())
+    }
+}
+
+async fn request(post: Post<'_>) -> Result<Request, Failed> {
+    let cannot = |why: String| Failed::new(Failure::DidNotStart, why);
+    let headers = headers::headers(&post.handler.headers, &post.trigger.traceparent).await.map_err(cannot)?;
+    let url =
+        reqwest::Url::parse(&post.handler.url).map_err(|error| cannot(format!("the url cannot be used: {error}")))?;
+    let mut request = Request::new(reqwest::Method::POST, url);
+    *request.headers_mut() = headers;
+    *request.body_mut() = Some(post.body.into());
+    Ok(request)
+}
+
+/// `HTTP 503: body`.
+async fn refused(status: StatusCode, response: &mut Response) -> Failed {
+    let mut body = Vec::new();
+    while body.len() < MESSAGE_BYTES
+        && let Ok(Some(chunk)) = response.chunk().await
+    {
+        body.extend_from_slice(&chunk);
+    }
+    let code = status.as_u16();
+    let message = match String::from_utf8_lossy(&body).trim() {
+        "" => format!("HTTP {code}"),
+        text => format!("HTTP {code}: {}", cut(text, MESSAGE_BYTES)),
+    };
+    Failed::new(Failure::HttpStatus, message)
+}
+
+fn broken(error: &reqwest::Error) -> Failed {
+    Failed::new(
+        Failure::Connection,
+        format!("the connection broke in the middle of the answer: {}", client::causes(error)),
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,234 @@
+//! All handlers under one roof: those whose answer is waited for, and those in the background (law 6).
+
+use std::{collections::HashMap, ffi::OsString, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use hookd_rules::{Handler, Mode};
+use hookd_runner::Runner;
+use tokio::{
+    runtime::{Handle, TryCurrentError},
+    sync::{Semaphore, TryAcquireError},
+    time::{Instant, timeout},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    Call, Handlers, HttpError, Job,
+    command::{Commands, Started},
+    http::{Http, Post},
+    input::{self, Asked},
+    output::{self, Expect},
+};
+use crate::model::{Answer, Failed, Failure, Ran, Rule, Trigger, Verdict};
+
+/// What handlers run with.
+#[derive(Clone)]
+pub struct PoolSettings {
+    /// `PATH` of commands, and where they are looked up. Entries that are not absolute are left out.
+    pub commands_path: String,
+    /// Size of one handler's output, in bytes.
+    pub output_bytes: usize,
+    /// Handlers in the background at a time.
+    pub async_in_flight: usize,
+    /// The environment of the server. Commands get a few variables of it (design §5), http handlers its proxies.
+    pub environment: HashMap<OsString, OsString>,
+}
+
+impl fmt::Debug for PoolSettings {
+    /// Without the environment, which holds secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PoolSettings")
+            .field("commands_path", &self.commands_path)
+            .field("output_bytes", &self.output_bytes)
+            .field("async_in_flight", &self.async_in_flight)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A pool that cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    /// Its http client.
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    /// There is no runtime to run handlers in.
+    #[error("handlers need a runtime")]
+    NoRuntime(#[from] TryCurrentError),
+}
+
+/// Runs command, http and decide handlers.
+pub struct Pool {
+    commands: Commands,
+    http: Arc<Http>,
+    places: Arc<Semaphore>,
+    async_in_flight: usize,
+    jobs: TaskTracker,
+    cancel: CancellationToken,
+    runtime: Handle,
+    ended: Arc<Ended>,
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("background", &self.jobs.len()).finish_non_exhaustive()
+    }
+}
+
+impl Pool {
+    /// A pool that starts its programs with `runner` and tells `ended` of every handler that ended in the background.
+    ///
+    /// # Errors
+    /// [`PoolError`] where a proxy of the environment cannot be used, or outside of a runtime.
+    pub fn new(
+        settings: &PoolSettings,
+        runner: Runner,
+        ended: impl Fn(&Rule, &Ran) + Send + Sync + 'static,
+    ) -> Result<Self, PoolError> {
+        let PoolSettings { commands_path, output_bytes, async_in_flight, environment } = settings;
+        Ok(Self {
+            commands: Commands::new(runner, commands_path, environment, *output_bytes),
+            http: Arc::new(Http::new(environment, *output_bytes)?),
+            places: Arc::new(Semaphore::new((*async_in_flight).min(Semaphore::MAX_PERMITS))),
+            async_in_flight: *async_in_flight,
+            jobs: TaskTracker::new(),
+            cancel: CancellationToken::new(),
+            runtime: Handle::try_current()?,
+            ended: Arc::new(ended),
+        })
+    }
+
+    /// How many handlers run in the background.
+    #[must_use]
+    pub fn background(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Takes no more jobs, lets those in the background finish within `limit`, and then kills what is left; each end
+    /// is logged and told. Runs whose answer is waited for are not touched.
+    pub async fn shutdown(&self, limit: Duration) {
+        self.places.close();
+        self.jobs.close();
+        if timeout(limit, self.jobs.wait()).await.is_err() {
+            self.cancel.cancel();
+            self.jobs.wait().await;
+        }
+    }
+
+    async fn ask(&self, call: Call<'_>) -> Ran {
+        let Call { rule, trigger, form, recheck, granted } = call;
+        if let Handler::Decide(answer) = &rule.handler {
+            return decide(rule, trigger, answer);
+        }
+        let input = match input::line(trigger, &Asked { rule, form, recheck, decision: None }) {
+            Ok(input) => input,
+            Err(failed) => return Ran::said(Err(failed)),
+        };
+        match &rule.handler {
+            Handler::Command(handler) => {
+                self.commands.run(Started { rule, trigger, handler, stdin: input }, granted).await
+            }
+            Handler::Http(handler) => {
+                Box::pin(self.http.run(Post { rule, trigger, handler, body: input }, granted)).await
+            }
+            Handler::Decide(answer) => decide(rule, trigger, answer),
+        }
+    }
+
+    /// The run of a job, with its place among the children taken.
+    fn start(&self, job: &Job) -> Result<Running, Failed> {
+        let Job { rule, trigger, form, decision } = job;
+        let asked = Asked { rule, form, recheck: false, decision: decision.as_ref() };
+        Ok(match &rule.handler {
+            Handler::Command(handler) => {
+                let stdin = input::line(trigger, &asked)?;
+                Box::pin(self.commands.run_background(Started { rule, trigger, handler, stdin })?)
+            }
+            Handler::Http(_) => {
+                let body = input::line(trigger, &asked)?;
+                let (http, rule, trigger) = (Arc::clone(&self.http), Arc::clone(rule), Arc::clone(trigger));
+                Box::pin(async move {
+                    match &rule.handler {
+                        Handler::Http(handler) => {
+                            let post = Post { rule: &rule, trigger: &trigger, handler, body };
+                            http.run(post, handler.timeout).await
+                        }
+                        Handler::Command(_) | Handler::Decide(_) => Ran::said(Ok(Arc::default())),
+                    }
+                })
+            }
+            Handler::Decide(answer) => Box::pin(std::future::ready(decide(rule, trigger, answer))),
+        })
+    }
+}
+
+/// Is told of a handler that ended in the background.
+type Ended = dyn Fn(&Rule, &Ran) + Send + Sync;
+
+type Running = Pin<Box<dyn Future<Output = Ran> + Send>>;
+
+impl Handlers for Pool {
+    fn run(&self, call: Call<'_>) -> impl Future<Output = Ran> + Send {
+        self.ask(call)
+    }
+
+    fn queue(&self, job: Job) -> Result<(), Failed> {
+        // Before the place: a shutdown that closes the places waits for everything that still got one.
+        let token = self.jobs.token();
+        let place = match Arc::clone(&self.places).try_acquire_owned() {
+            Ok(place) => place,
+            Err(TryAcquireError::Closed) => return Err(super::cancelled()),
+            Err(TryAcquireError::NoPermits) => {
+                let message =
+                    format!("too many handlers in the background: all {} places are taken", self.async_in_flight);
+                return Err(Failed::new(Failure::Overloaded, message));
+            }
+        };
+        let running = self.start(&job)?;
+        let (cancel, ended) = (self.cancel.clone(), Arc::clone(&self.ended));
+        self.runtime.spawn(async move {
+            let (_token, _place) = (token, place);
+            let started = Instant::now();
+            let ran = tokio::select! {
+                biased;
+                ran = running => ran,
+                () = cancel.cancelled() => {
+                    Ran { elapsed: Some(started.elapsed()), ..Ran::said(Err(super::cancelled())) }
+                }
+            };
+            log(&job, &ran);
+            ended(&job.rule, &ran);
+        });
+        Ok(())
+    }
+}
+
+fn decide(rule: &Rule, trigger: &Trigger, answer: &Arc<Answer>) -> Ran {
+    let decides = answer.verdict != Verdict::None;
+    Ran::said(output::check(answer, decides, &Expect::of(rule, trigger)).map(|()| Arc::clone(answer)))
+}
+
+/// One line for each end, without outputs; for a shadow rule it says what the rule would have given.
+fn log(job: &Job, ran: &Ran) {
+    let (outcome, failure) = match &ran.said {
+        Ok(answer) => (answer.verdict.name(), None),
+        Err(failed) => ("failed", Some(failed.kind.name())),
+    };
+    let Job { rule, trigger, .. } = job;
+    tracing::info!(
+        rule = &*rule.id,
+        tier = rule.tier.name(),
+        event = &*trigger.event_name,
+        decision_id = trigger.decision_id,
+        shadow = rule.mode == Mode::Shadow,
+        outcome,
+        failure,
+        exit_code = ran.exit_code,
+        elapsed_ms = ran.elapsed.map(|elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)),
+        "handler in the background ended",
+    );
+    if let Err(failed) = &ran.said {
+        tracing::debug!(rule = &*rule.id, decision_id = trigger.decision_id, message = %failed, "why it failed");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! What the tests of this room share.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use hookd_rules::{CommandHandler, Handler, HeaderPart, HttpHandler, Matcher, Mode, Program, Shell, Timing};
+use hookd_runner::{Capacity, Runner};
+use tokio::sync::mpsc;
+
+use super::{Call, Handlers as _, Job, Pool, PoolSettings};
+use crate::model::{Answer, Capabilities, Event, Failed, Failure, Form, Ran, Rule, Tier, ToolCall, Trigger, Verdict};
+
+/// A limit that is never reached.
+pub(super) const LONG: Duration = Duration::from_secs(120);
+
+pub(super) fn trigger(event: &str, params: &str) -> Trigger {
+    let event_name = Arc::from(event);
+    let known = Event::known(event);
+    let has_tool = known.is_some_and(Event::needs_tool);
+    let tool_call = has_tool.then(|| ToolCall { tool: "Bash".to_owned(), tool_use_id: "u1".to_owned() });
+    Trigger {
+        event_name,
+        event: known.unwrap_or_else(|| Event::unknown(has_tool)),
+        session_id: "s1".to_owned(),
+        timestamp_ms: 1_700_000_000_000,
+        tool_call,
+        form: Form { params: Arc::from(params), result: None },
+        payload: String::new(),
+        subject: None,
+        caller: None,
+        request_id: String::new(),
+        cwd: "/".to_owned(),
+        capabilities: Capabilities::ALL,
+        expected_revision: String::new(),
+        decision_id: "d1".to_owned(),
+        traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned(),
+    }
+}
+
+pub(super) fn rule(tier: Tier, handler: Handler) -> Rule {
+    Rule {
+        id: Arc::from("r1"),
+        tier,
+        file: Arc::from(Path::new("/rules.yaml")),
+        line: 1,
+        events: vec![Arc::from("PreToolUse")],
+        matcher: Matcher::Any,
+        handler,
+        timing: Timing::Sync,
+        mode: Mode::Enforce,
+        on_error: None,
+        is_final: false,
+        must_decide: false,
+        description: String::new(),
+    }
+}
+
+pub(super) fn decide(tier: Tier, verdict: Verdict) -> Rule {
+    rule(tier, Handler::Decide(Arc::new(Answer { verdict, ..Answer::default() })))
+}
+
+pub(super) fn shell(tier: Tier, line: &str) -> Rule {
+    command(tier, Program::Shell(Shell::Sh, line.to_owned()))
+}
+
+pub(super) fn command(tier: Tier, program: Program) -> Rule {
+    rule(tier, Handler::Command(CommandHandler { program, timeout: LONG, env: Vec::new(), cwd: None }))
+}
+
+pub(super) fn http(tier: Tier, url: String, headers: Vec<(String, Vec<HeaderPart>)>) -> Rule {
+    rule(tier, Handler::Http(HttpHandler { url, headers, timeout: LONG }))
+}
+
+/// A pool with `PATH` and `environment` of the server, which tells its ends to the receiver.
+pub(super) fn pool(
+    path: &str,
+    environment: &[(&str, &str)],
+    async_in_flight: usize,
+) -> (Pool, mpsc::UnboundedReceiver<Ran>) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let settings = PoolSettings {
+        commands_path: path.to_owned(),
+        output_bytes: 1024 * 1024,
+        async_in_flight,
+        environment: environment.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+    };
+    let ended = move |_: &Rule, ran: &Ran| sender.send(ran.clone()).unwrap();
+    (Pool::new(&settings, Runner::new(Capacity::default()), ended).unwrap(), receiver)
+}
+
+pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+pub(super) async fn ask(pool: &Pool, rule: Rule, trigger: Trigger, granted: Duration) -> Ran {
+    let (rule, trigger) = (Arc::new(rule), Arc::new(trigger));
+    let form = trigger.form.clone();
+    let call = Call { rule: &rule, trigger: &trigger, form: &form, recheck: false, granted };
+    tokio::time::timeout(LONG, pool.run(call)).await.unwrap()
+}
+
+pub(super) fn job(rule: Rule, trigger: Trigger) -> Job {
+    let form = trigger.form.clone();
+    Job { rule: Arc::new(rule), trigger: Arc::new(trigger), form, decision: None }
+}
+
+/// What a run came to, without its times.
+pub(super) fn gist(ran: Ran) -> Ran {
+    Ran { elapsed: None, ..ran }
+}
+
+pub(super) fn gave(verdict: Verdict, reason: &str, output: &str) -> Ran {
+    let answer = Answer { verdict, reason: reason.to_owned(), ..Answer::default() };
+    let output = (!output.is_empty()).then(|| output.to_owned());
+    Ran { output, ..Ran::said(Ok(Arc::new(answer))) }
+}
+
+pub(super) fn failed(kind: Failure, message: &str) -> Ran {
+    Ran::said(Err(Failed::new(kind, message)))
+}
