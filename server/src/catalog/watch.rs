@@ -51,7 +51,15 @@ impl Watch {
     pub async fn start(paths: Vec<PathBuf>, times: WatchTimes) -> Self {
         let (paths, receiver) = watch::channel(paths);
         let (changed, woken) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let mut task = Task { paths: receiver, changed: Arc::clone(&changed), woken, times, armed: None, seen: 0 };
+        let mut task = Task {
+            paths: receiver,
+            changed: Arc::clone(&changed),
+            woken,
+            times,
+            hasher: RandomState::new(),
+            watcher: None,
+            seen: None,
+        };
         task.look(Look::Arm).await;
         let task = AbortOnDropHandle::new(tokio::spawn(task.run()));
         Self { paths, changed, _task: task }
@@ -77,14 +85,11 @@ struct Task {
     changed: Arc<Notify>,
     woken: Arc<Notify>,
     times: WatchTimes,
-    armed: Option<Armed>,
-    seen: u64,
-}
-
-/// What is watched now, and a hash of what stood there afterwards.
-struct Armed {
-    _watcher: Option<RecommendedWatcher>,
     hasher: RandomState,
+    /// What is watched now.
+    watcher: Option<RecommendedWatcher>,
+    /// Hash of what a load would have read at the last look.
+    seen: Option<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -137,29 +142,23 @@ impl Task {
     /// Looks at what stands at the paths, and says whether that is something else than the last time.
     async fn look(&mut self, look: Look) -> bool {
         let paths = self.paths.borrow_and_update().clone();
-        let woken = Arc::clone(&self.woken);
-        let armed = self.armed.take();
+        let (woken, hasher) = (Arc::clone(&self.woken), self.hasher.clone());
         let looked = tokio::task::spawn_blocking(move || {
-            let armed = match (look, armed) {
-                (Look::Compare, Some(armed)) => armed,
-                (_, old) => {
-                    let hasher = old.as_ref().map(|armed| armed.hasher.clone()).unwrap_or_default();
-                    // The old watches end only when the new ones stand.
-                    let armed = Armed { _watcher: arm(&paths, woken), hasher };
-                    drop(old);
-                    armed
-                }
-            };
-            let mut hasher = armed.hasher.build_hasher();
+            // Watched first, looked at then: nothing can happen in between.
+            let watcher = (look == Look::Arm).then(|| arm(&paths, woken));
+            let mut hasher = hasher.build_hasher();
             for path in &paths {
                 hookd_rules::fingerprint(path, &mut hasher);
             }
-            (armed, hasher.finish())
+            (watcher, hasher.finish())
         });
-        // A panic there loses the watches; the next look sets new ones.
-        let Ok((armed, seen)) = looked.await else { return false };
-        self.armed = Some(armed);
-        std::mem::replace(&mut self.seen, seen) != seen
+        let Ok((watcher, seen)) = looked.await else { return false };
+        if let Some(watcher) = watcher {
+            let old = std::mem::replace(&mut self.watcher, watcher);
+            // Not waited for: to end a watch can take a while.
+            tokio::task::spawn_blocking(move || drop(old));
+        }
+        self.seen.replace(seen) != Some(seen)
     }
 }
 
