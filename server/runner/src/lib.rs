@@ -15,6 +15,8 @@
 //!   So does the death of the leader by a signal. The answer never waits for that; the place under the cap does.
 //! - A leader that exits by itself, whatever its code, leaves the processes that it started alone: a helper that was
 //!   detached on purpose lives on. It is no longer counted, and its end is not this crate's business.
+//! - A process that leaves the group (`setsid`) leaves this crate's reach too. Where this process is the first one of its
+//!   machine, it reaps the members of groups that it ends; those that were left alone need an init that does.
 //! - Output beyond the cap is read and thrown away, so memory stays flat and the program is not blocked.
 //!
 //! Read on in this order: `runner` (what callers use) → `place` (the cap, the queue) → `process` (one program) → `pipes`

@@ -7,20 +7,9 @@ use rustix::process::Pid;
 /// no: the kernel hands SIGKILL to all members of a group at once, and the walk is only the check on that.
 #[cfg(target_os = "linux")]
 pub(crate) fn has_living(group: Pid) -> bool {
-    let Ok(table) = std::fs::read_dir("/proc") else { return false };
-    let mut living = false;
-    for entry in table.flatten() {
-        let Some(member) = Member::read(&entry) else { continue };
-        if member.group != group.as_raw_pid() {
-            continue;
-        }
-        if !member.ended {
-            living = true;
-        } else if member.pid != group {
-            member.reap_if_ours();
-        }
-    }
-    living
+    let first = look_at(group);
+    // An ended member that was seen before its parent ended can have become a child of this process since.
+    first.living || (first.uncollected && look_at(group).living)
 }
 
 /// Whether a group has a living member. Its leader must be unreaped, and counts only while it is alive: a group of nothing
@@ -28,6 +17,31 @@ pub(crate) fn has_living(group: Pid) -> bool {
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn has_living(group: Pid) -> bool {
     rustix::process::test_kill_process_group(group).is_ok()
+}
+
+/// What one walk found of a group.
+#[cfg(target_os = "linux")]
+#[derive(Default)]
+struct Look {
+    living: bool,
+    uncollected: bool,
+}
+
+#[cfg(target_os = "linux")]
+fn look_at(group: Pid) -> Look {
+    let mut look = Look::default();
+    let Ok(table) = std::fs::read_dir("/proc") else { return look };
+    for member in table.flatten().filter_map(|entry| Member::read(&entry)) {
+        if member.group != group.as_raw_pid() {
+            continue;
+        }
+        if !member.ended {
+            look.living = true;
+        } else if member.pid != group && !member.reap_if_ours() {
+            look.uncollected = true;
+        }
+    }
+    look
 }
 
 #[cfg(target_os = "linux")]
@@ -55,11 +69,9 @@ impl Member {
 
     /// The processes of a dead leader become children of process 1. In a container that is often this process, and then
     /// nobody else collects them.
-    fn reap_if_ours(&self) {
+    fn reap_if_ours(&self) -> bool {
         use rustix::process::{WaitOptions, getpid, waitpid};
 
-        if self.parent == getpid().as_raw_pid() {
-            let _status = waitpid(Some(self.pid), WaitOptions::NOHANG);
-        }
+        self.parent == getpid().as_raw_pid() && waitpid(Some(self.pid), WaitOptions::NOHANG).is_ok()
     }
 }
