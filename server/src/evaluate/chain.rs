@@ -237,9 +237,17 @@ impl<'a, H: Handlers> Chain<'a, H> {
         }
     }
 
-    fn note(&mut self, rule: &Arc<Rule>, outcome: Outcome, ran: Ran, recheck: bool, blocked: Option<String>) -> usize {
+    fn note(
+        &mut self,
+        rule: &Arc<Rule>,
+        outcome: Outcome,
+        mut ran: Ran,
+        recheck: bool,
+        blocked: Option<String>,
+    ) -> usize {
         let rule = Arc::clone(rule);
-        self.walked.results.push(RuleResult { rule, outcome, ran, recheck, blocked, dropped: String::new() });
+        let dropped = std::mem::take(&mut ran.dropped);
+        self.walked.results.push(RuleResult { rule, outcome, ran, recheck, blocked, dropped });
         self.walked.results.len().saturating_sub(1)
     }
 

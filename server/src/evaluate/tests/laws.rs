@@ -65,8 +65,9 @@ async fn law_02_first_block_ends_the_chain_where_block_prevents() {
 
 #[tokio::test]
 async fn law_02_feedback_of_every_rule_reaches_the_model() {
-    let block =
-        |reason: &str| Said::Answer(Answer { verdict: Verdict::Block, reason: reason.to_owned(), ..Answer::default() });
+    let block = |reason: &str| {
+        Said::Answer(Box::new(Answer { verdict: Verdict::Block, reason: reason.to_owned(), ..Answer::default() }))
+    };
     let rules = Rules::default().says(Local, "a", block("lint")).says(Shared, "b", block("format"));
     let judged = rules.decide(call("PostToolUse", "{}")).await;
     assert_eq!(judged.verdict(), (Verdict::Block, "lint\nformat", Some("a")));
@@ -231,14 +232,14 @@ async fn law_05_results_are_rechecked_too_and_every_tier_above_runs() {
 #[tokio::test]
 async fn law_06_async_and_shadow_never_decide() {
     let everything = || {
-        Said::Answer(Answer {
+        Said::Answer(Box::new(Answer {
             verdict: Verdict::Block,
             modified_params: Some(hookd_json::parse(r#"{"n":9}"#).unwrap()),
             additional_context: Some("context".to_owned()),
             system_message: Some("message".to_owned()),
             halt: Some("halt".to_owned()),
             ..Answer::default()
-        })
+        }))
     };
     let rules = Rules::default()
         .says(Managed, "async", everything())

@@ -115,7 +115,7 @@ fn params(n: u8) -> String {
 
 fn rewrites_and(verdict: Verdict, n: u8) -> Said {
     let modified_params = Some(hookd_json::parse(&params(n)).unwrap());
-    Said::Answer(Answer { verdict, modified_params, ..Answer::default() })
+    Said::Answer(Box::new(Answer { verdict, modified_params, ..Answer::default() }))
 }
 
 /// What came of it, as far as the model goes.
@@ -258,7 +258,7 @@ proptest! {
     #[test]
     fn adding_a_rule_never_lessens_what_higher_tiers_gave(specs in rule_sets(), added in specs(&Tier::ALL)) {
         let before = evaluate("PreToolUse", &specs, false);
-        let mut more = specs.clone();
+        let mut more = specs;
         more.push(added.clone());
         let after = evaluate("PreToolUse", &more, false);
         let from_above = |judged: &Judged| {

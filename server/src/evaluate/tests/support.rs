@@ -27,7 +27,7 @@ pub(super) type Script = Arc<dyn Fn(&Form) -> Said + Send + Sync>;
 /// What a scripted handler says.
 #[derive(Debug, Clone)]
 pub(super) enum Said {
-    Answer(Answer),
+    Answer(Box<Answer>),
     Fails(Failure),
     /// Takes this long, then says the other.
     After(Duration, Box<Said>),
@@ -56,7 +56,7 @@ impl Handlers for Scripted {
             said = *then;
         }
         match said {
-            Said::Answer(answer) => Ran::said(Ok(Arc::new(answer))),
+            Said::Answer(answer) => Ran::said(Ok(Arc::from(answer))),
             Said::Fails(kind) => Ran::said(Err(Failed::new(kind, "scripted failure"))),
             Said::After(..) => panic!("unwrapped above"),
         }
@@ -227,28 +227,28 @@ pub(super) fn call_with_result(event: &str, result: &str) -> Trigger {
 }
 
 pub(super) fn silent() -> Said {
-    Said::Answer(Answer::default())
+    Said::Answer(Box::default())
 }
 
 pub(super) fn gives(verdict: Verdict) -> Said {
-    Said::Answer(Answer { verdict, reason: format!("says {verdict}"), ..Answer::default() })
+    Said::Answer(Box::new(Answer { verdict, reason: format!("says {verdict}"), ..Answer::default() }))
 }
 
 pub(super) fn rewrites(params: &str) -> Said {
-    Said::Answer(Answer { modified_params: Some(hookd_json::parse(params).unwrap()), ..Answer::default() })
+    Said::Answer(Box::new(Answer { modified_params: Some(hookd_json::parse(params).unwrap()), ..Answer::default() }))
 }
 
 pub(super) fn allows_and_rewrites(params: &str) -> Said {
     let modified_params = Some(hookd_json::parse(params).unwrap());
-    Said::Answer(Answer { verdict: Verdict::Allow, modified_params, ..Answer::default() })
+    Said::Answer(Box::new(Answer { verdict: Verdict::Allow, modified_params, ..Answer::default() }))
 }
 
 pub(super) fn hides(result: &str) -> Said {
-    Said::Answer(Answer { modified_result: Some(hookd_json::parse(result).unwrap()), ..Answer::default() })
+    Said::Answer(Box::new(Answer { modified_result: Some(hookd_json::parse(result).unwrap()), ..Answer::default() }))
 }
 
 pub(super) fn halts(reason: &str) -> Said {
-    Said::Answer(Answer { halt: Some(reason.to_owned()), ..Answer::default() })
+    Said::Answer(Box::new(Answer { halt: Some(reason.to_owned()), ..Answer::default() }))
 }
 
 pub(super) fn after(millis: u64, said: Said) -> Said {

@@ -1,0 +1,105 @@
+//! What a decision costs in process: selecting, combining and evaluating 50 `decide` rules in three tiers, without the
+//! RPC around it. Run with `cargo bench -p hookd`.
+
+#![expect(clippy::unwrap_used, reason = "a bench that cannot set up has nothing to measure")]
+
+use std::{fs, sync::Arc, time::Duration};
+
+use divan::{Bencher, black_box};
+use hookd::{
+    combine,
+    evaluate::{Budget, evaluate},
+    model::{Capabilities, Event, Failed, Form, Ran, Tier, ToolCall, Trigger, Verdict},
+    run::{Call, Handlers, Job},
+    select,
+};
+use hookd_rules::{Catalog, LoadSettings, Memory, SourceSettings};
+use tokio::time::Instant;
+
+fn main() {
+    divan::main();
+}
+
+/// No rule of these benches needs a handler outside the process.
+struct NoHandlers;
+
+impl Handlers for NoHandlers {
+    async fn run(&self, _: Call<'_>) -> Ran {
+        Ran::said(Ok(Arc::default()))
+    }
+
+    fn queue(&self, _: Job) -> Result<(), Failed> {
+        Ok(())
+    }
+}
+
+/// `rules` rules in three tiers, of which `matching` are about `Bash`.
+fn catalog(rules: usize, matching: usize) -> Catalog {
+    let directory = tempfile::tempdir().unwrap();
+    let mut settings = LoadSettings::default();
+    for (tier, part) in [(Tier::Managed, 0), (Tier::Local, 1), (Tier::Shared, 2)] {
+        let rules = (0..rules).filter(|index| index % 3 == part).map(|index| {
+            let tool = if index < matching { "^Bash$".to_owned() } else { format!("^Tool{index}$") };
+            serde_json::json!({
+                "id": format!("r{index}"), "event": "PreToolUse", "matcher": tool,
+                "handler": { "type": "decide", "verdict": "ask", "reason": "look at it first" },
+            })
+        });
+        let path = directory.path().join(format!("{tier}.json"));
+        fs::write(&path, serde_json::json!({ "hooks": rules.collect::<Vec<_>>() }).to_string()).unwrap();
+        settings.tiers.get_mut(tier).sources = vec![SourceSettings { path, optional: false }];
+    }
+    hookd_rules::load(&settings, &mut Memory::default()).catalog.unwrap()
+}
+
+fn trigger() -> Trigger {
+    let params = format!(r#"{{"command":"cargo test --workspace","description":"{}"}}"#, "x".repeat(400));
+    Trigger {
+        event_name: Arc::from("PreToolUse"),
+        event: Event::known("PreToolUse").unwrap(),
+        session_id: "s1".to_owned(),
+        timestamp_ms: 1,
+        tool_call: Some(ToolCall { tool: "Bash".to_owned(), tool_use_id: String::new() }),
+        form: Form { params: Arc::from(params), result: None },
+        payload: String::new(),
+        subject: None,
+        caller: None,
+        request_id: String::new(),
+        cwd: String::new(),
+        capabilities: Capabilities::ALL,
+        expected_revision: String::new(),
+        decision_id: "d1".to_owned(),
+        traceparent: String::new(),
+    }
+}
+
+#[divan::bench(args = [10, 50, 500])]
+fn select(bencher: Bencher<'_, '_>, rules: usize) {
+    let (catalog, trigger) = (catalog(rules, 5), trigger());
+    bencher.bench_local(|| select::select(black_box(&catalog), black_box(&trigger)).rules.len());
+}
+
+#[divan::bench(args = [0, 5, 50])]
+fn combine(bencher: Bencher<'_, '_>, votes: usize) {
+    let event = Event::known("PreToolUse").unwrap();
+    let vote = |result| combine::Vote {
+        verdict: Verdict::Ask,
+        tier: Tier::Shared,
+        form: combine::FormId::ARRIVAL,
+        voter: combine::Voter::Rule(result),
+    };
+    let votes = (0..votes).map(vote).collect::<Vec<_>>();
+    bencher.bench_local(|| {
+        combine::settle(event, black_box(&votes), &[], combine::FormId::ARRIVAL, |tier| tier >= Tier::Local)
+    });
+}
+
+#[divan::bench(args = [0, 5, 50])]
+fn evaluate_50_rules(bencher: Bencher<'_, '_>, matching: usize) {
+    let (catalog, trigger) = (catalog(50, matching), Arc::new(trigger()));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    bencher.bench_local(|| {
+        let budget = Budget::new(Instant::now(), Duration::from_secs(30)).unwrap();
+        runtime.block_on(evaluate(&NoHandlers, black_box(&catalog), &trigger, budget)).verdict
+    });
+}
