@@ -180,8 +180,8 @@ impl Gate {
         }
     }
 
-    /// What `answer` means on `event`.
-    pub(crate) fn of_answer(event: &str, answer: TriggerResponse) -> Self {
+    /// What `answer` means on `event`, the exact name. For a caller that got it by [`Client::call`](crate::Client::call).
+    pub fn of_answer(event: &str, answer: TriggerResponse) -> Self {
         let block = Block::on(event);
         if answer.halt {
             let reason = if answer.halt_reason.is_empty() { &answer.reason } else { &answer.halt_reason };

@@ -1,0 +1,50 @@
+//! What a subcommand ends with.
+
+use hookd_client::CallError;
+
+/// Nothing stands against it: none or allow.
+pub(crate) const OK: u8 = 0;
+/// hookd could not be asked; or what was checked is not in order.
+pub(crate) const FAILED: u8 = 1;
+/// Blocked or halted.
+pub(crate) const BLOCKED: u8 = 2;
+/// A person or someone outside has to decide: ask or defer.
+pub(crate) const UNDECIDED: u8 = 3;
+/// Wrong usage.
+pub(crate) const USAGE: u8 = 64;
+
+/// Something to print on standard output.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) text: String,
+    pub(crate) exit: u8,
+}
+
+/// Something to print on standard error, in one line.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) message: String,
+    pub(crate) exit: u8,
+}
+
+impl Report {
+    pub(crate) fn ok(text: String) -> Self {
+        Self { text, exit: OK }
+    }
+}
+
+impl Failure {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self { message: message.into(), exit: USAGE }
+    }
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        let mut message = error.to_string();
+        if error.code == Some(hookd_client::Code::Unavailable) && error.decision_id.is_none() {
+            message.push_str("; start `hookd`, or say where it listens with `--address` or HOOKD_ADDRESS");
+        }
+        Self { message, exit: FAILED }
+    }
+}
