@@ -5,10 +5,13 @@ mod metrics;
 
 use std::{fmt, time::Duration};
 
-use hookd_rules::{Catalog, Mode};
+use hookd_rules::Mode;
 use tonic::Code;
 
-use crate::model::{Decision, Outcome, Ran, Rule, Trigger};
+use crate::{
+    catalog::Live,
+    model::{Decision, Outcome, Ran, Rule, Trigger},
+};
 use metrics::Metrics;
 
 /// Logs and counts. One for the process, shared by all rooms.
@@ -26,6 +29,8 @@ pub struct Gauges {
     pub children: Box<dyn Fn() -> usize + Send + Sync>,
     /// Commands that wait for a free child.
     pub child_queue: Box<dyn Fn() -> usize + Send + Sync>,
+    /// The catalog in force and how loads went.
+    pub live: Live,
 }
 
 impl Recorder {
@@ -73,11 +78,6 @@ impl Recorder {
             Err(_) => Outcome::Failed,
         };
         self.metrics.handler(rule, outcome, ran, mode);
-    }
-
-    /// The rules were read again: `accepted` is what came into force, `None` a refusal. The first load counts too.
-    pub fn loaded(&self, accepted: Option<&Catalog>) {
-        self.metrics.loaded(accepted);
     }
 
     /// Everything in the text form of OpenMetrics.

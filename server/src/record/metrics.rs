@@ -5,22 +5,24 @@ use std::{
     collections::HashSet,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
-        atomic::AtomicU64,
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use hookd_rules::{Catalog, Mode, Tier};
+use hookd_rules::{Mode, Tier};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
-use tokio::time::Instant;
 use tonic::Code;
 
 use super::Gauges;
-use crate::model::{Decision, Outcome, Ran, Rule, Trigger};
+use crate::{
+    catalog::Live,
+    model::{Decision, Outcome, Ran, Rule, Trigger},
+};
 
 /// How many managed rules are named; the others are `other`.
 const NAMED_RULES: usize = 500;
@@ -47,7 +49,6 @@ pub(super) struct Metrics {
     revision: Family<Revision, Gauge>,
     loaded_rules: Family<Loaded, Gauge>,
     gauges: Mutex<Option<Gauges>>,
-    good_load: Mutex<Option<Instant>>,
     named_rules: RwLock<HashSet<Arc<str>>>,
 }
 
@@ -126,7 +127,6 @@ impl Metrics {
             revision: Family::default(),
             loaded_rules: Family::default(),
             gauges: Mutex::default(),
-            good_load: Mutex::default(),
             named_rules: RwLock::default(),
         };
         metrics.register();
@@ -163,30 +163,9 @@ impl Metrics {
             self.handler_seconds.get_or_create(&Kind { kind }).observe(elapsed.as_secs_f64());
         }
         if rule.tier == Tier::Managed {
-            let named = self.named_rules.read().unwrap_or_else(PoisonError::into_inner).contains(&rule.id);
-            let rule = if named { Arc::clone(&rule.id) } else { Arc::from("other") };
+            let rule = if self.is_named(&rule.id) { Arc::clone(&rule.id) } else { Arc::from("other") };
             self.rules.get_or_create(&OfRule { rule, outcome }).inc();
         }
-    }
-
-    pub(super) fn loaded(&self, accepted: Option<&Catalog>) {
-        let result = if accepted.is_some() { "good" } else { "refused" };
-        self.loads.get_or_create(&Load { result }).inc();
-        let Some(catalog) = accepted else { return };
-        *self.good_load.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-        self.revision.clear();
-        self.revision.get_or_create(&Revision { revision: Arc::clone(&catalog.revision) }).set(1);
-        for tier in Tier::ALL {
-            for (mode, name) in [(Mode::Enforce, "enforce"), (Mode::Shadow, "shadow")] {
-                let count = catalog.rules.iter().filter(|rule| rule.tier == tier && rule.mode == mode).count();
-                self.loaded_rules.get_or_create(&Loaded { tier: tier.name(), mode: name }).set(whole(count));
-            }
-        }
-        let mut named = self.named_rules.write().unwrap_or_else(PoisonError::into_inner);
-        let free = NAMED_RULES.saturating_sub(named.len());
-        let managed = catalog.rules.iter().filter(|rule| rule.tier == Tier::Managed).map(|rule| Arc::clone(&rule.id));
-        let new = managed.filter(|id| !named.contains(id)).take(free).collect::<Vec<_>>();
-        named.extend(new);
     }
 
     pub(super) fn exposition(&self) -> String {
@@ -195,9 +174,7 @@ impl Metrics {
             self.background.set(whole((gauges.background)()));
             self.children.set(whole((gauges.children)()));
             self.child_queue.set(whole((gauges.child_queue)()));
-        }
-        if let Some(at) = *self.good_load.lock().unwrap_or_else(PoisonError::into_inner) {
-            self.age.set(at.elapsed().as_secs_f64());
+            self.show_loads(&gauges.live);
         }
         let mut text = String::new();
         // Writing to a string does not fail.
@@ -205,9 +182,40 @@ impl Metrics {
         text
     }
 
+    /// Whether the managed rule `id` is one of those that are named; the first ones are.
+    fn is_named(&self, id: &Arc<str>) -> bool {
+        let named = self.named_rules.read().unwrap_or_else(PoisonError::into_inner);
+        if named.contains(id) || named.len() >= NAMED_RULES {
+            return named.contains(id);
+        }
+        drop(named);
+        let mut named = self.named_rules.write().unwrap_or_else(PoisonError::into_inner);
+        named.len() < NAMED_RULES && named.insert(Arc::clone(id)) || named.contains(id)
+    }
+
+    fn show_loads(&self, live: &Live) {
+        let (catalog, stats) = (live.current(), live.stats());
+        for (result, count) in [("good", stats.good), ("refused", stats.bad)] {
+            self.loads.get_or_create(&Load { result }).inner().store(count, Ordering::Relaxed);
+        }
+        self.age.set(stats.last_good.elapsed().unwrap_or_default().as_secs_f64());
+        self.revision.clear();
+        self.revision.get_or_create(&Revision { revision: Arc::clone(&catalog.revision) }).set(1);
+        for tier in Tier::ALL {
+            for (mode, name) in [(Mode::Enforce, "enforce"), (Mode::Shadow, "shadow")] {
+                let count = catalog.rules.iter().filter(|rule| rule.tier == tier && rule.mode == mode).count();
+                self.loaded_rules.get_or_create(&Loaded { tier: tier.name(), mode: name }).set(whole(count));
+            }
+        }
+    }
+
     fn register(&mut self) {
         let r = &mut self.registry;
-        r.register("calls", "Calls by event, verdict, deciding tier and gRPC status; refused ones have a status only", self.calls.clone());
+        r.register(
+            "calls",
+            "Calls by event, verdict, deciding tier and gRPC status; refused ones have a status only",
+            self.calls.clone(),
+        );
         r.register("call_duration_seconds", "From the arrival of a call to its decision", self.call_seconds.clone());
         r.register("shed_calls", "Calls that found no place", self.shed.clone());
         r.register("forgiven_failures", "Failures of handlers that were counted as no opinion", self.forgiven.clone());

@@ -1,6 +1,6 @@
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
-use hookd_rules::{Answer, Handler, Matcher, OnError, PerTier, Tier, TierPolicy, Timing, Verdict};
+use hookd_rules::{Answer, Handler, LoadSettings, Matcher, OnError, SourceSettings, Tier, Timing, Verdict};
 
 use super::*;
 use crate::model::{Capabilities, Cause, DecidedBy, Event, Failed, Failure, Form, RuleResult};
@@ -76,16 +76,6 @@ fn decision(verdict: Verdict, results: Vec<RuleResult>) -> Decision {
     }
 }
 
-fn catalog(rules: Vec<Arc<Rule>>) -> Catalog {
-    Catalog {
-        revision: "r1".into(),
-        rules,
-        by_event: HashMap::new(),
-        tiers: PerTier::from_fn(|_| TierPolicy::default()),
-        ..Catalog::default()
-    }
-}
-
 /// The samples of `recorder` that start with one of `names`, without histograms' buckets.
 fn samples(recorder: &Recorder, names: &[&str]) -> Vec<String> {
     let text = recorder.exposition();
@@ -101,7 +91,6 @@ fn samples(recorder: &Recorder, names: &[&str]) -> Vec<String> {
 #[test]
 fn decisions_are_counted_with_bounded_labels() {
     let recorder = Recorder::new();
-    recorder.loaded(Some(&catalog(vec![rule("guard", Tier::Managed, Mode::Enforce)])));
     let results = vec![
         result(rule("guard", Tier::Managed, Mode::Enforce), Ok(Verdict::Block)),
         result(rule("new", Tier::Managed, Mode::Shadow), Ok(Verdict::Ask)),
@@ -122,39 +111,58 @@ fn decisions_are_counted_with_bounded_labels() {
             r#"hookd_handler_runs_total{kind="decide",tier="managed",mode="shadow",outcome="ask",failure=""} 1"#,
             r#"hookd_handler_runs_total{kind="decide",tier="managed",mode="sync",outcome="block",failure=""} 1"#,
             r#"hookd_managed_rule_outcomes_total{rule="guard",outcome="block"} 1"#,
-            r#"hookd_managed_rule_outcomes_total{rule="other",outcome="ask"} 1"#,
+            r#"hookd_managed_rule_outcomes_total{rule="new",outcome="ask"} 1"#,
             "hookd_shed_calls_total 1",
         ]
     );
 }
 
-#[test]
-fn loads_are_counted_and_the_catalog_shows() {
+#[tokio::test]
+async fn loads_are_counted_and_the_catalog_shows() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rules.json");
+    let rule = |mode| {
+        format!(
+            r#"{{"hooks": [{{"event": "Stop", "mode": "{mode}", "handler": {{"type": "decide", "verdict": "ask"}}}}]}}"#
+        )
+    };
+    std::fs::write(&file, rule("shadow")).unwrap();
+    let mut settings = LoadSettings::default();
+    settings.tiers.team.sources = vec![SourceSettings { path: file.clone(), optional: false }];
+    let live = Live::start(move || Ok(settings.clone())).await.unwrap();
+    std::fs::write(&file, rule("sometimes")).unwrap();
+    assert!(live.reload().await.is_refused);
     let recorder = Recorder::new();
-    recorder.loaded(Some(&catalog(vec![
-        rule("a", Tier::Managed, Mode::Enforce),
-        rule("b", Tier::Shared, Mode::Shadow),
-    ])));
-    recorder.loaded(None);
-    let shown = samples(&recorder, &["hookd_reloads", "hookd_catalog", "hookd_rules"]);
+    recorder.watch(Gauges {
+        in_flight: Box::new(|| 1),
+        background: Box::new(|| 2),
+        children: Box::new(|| 3),
+        child_queue: Box::new(|| 4),
+        live: live.clone(),
+    });
+    let names = ["hookd_reloads", "hookd_catalog", "hookd_rules", "hookd_in_", "hookd_background", "hookd_child"];
+    let shown = samples(&recorder, &names);
     let there = shown.iter().filter(|line| !line.ends_with(" 0")).map(String::as_str).collect::<Vec<_>>();
     assert_eq!(
         there,
         [
-            r#"hookd_catalog_info{revision="r1"} 1"#,
+            "hookd_background_handlers 2",
+            &format!("hookd_catalog_info{{revision=\"{}\"}} 1", live.current().revision),
+            "hookd_child_processes 3",
+            "hookd_child_queue_length 4",
+            "hookd_in_flight_calls 1",
             r#"hookd_reloads_total{result="good"} 1"#,
             r#"hookd_reloads_total{result="refused"} 1"#,
-            r#"hookd_rules{tier="managed",mode="enforce"} 1"#,
-            r#"hookd_rules{tier="shared",mode="shadow"} 1"#,
+            r#"hookd_rules{tier="team",mode="shadow"} 1"#,
         ]
     );
+    assert!(recorder.exposition().contains("hookd_last_good_load_age_seconds "));
 }
 
 #[test]
 fn at_most_500_managed_rules_are_named() {
     let recorder = Recorder::new();
     let rules = (0..600).map(|n| rule(&format!("rule-{n}"), Tier::Managed, Mode::Enforce)).collect::<Vec<_>>();
-    recorder.loaded(Some(&catalog(rules.clone())));
     for rule in &rules {
         recorder.background_ended(rule, &Ran::said(Ok(Arc::default())));
     }

@@ -82,7 +82,8 @@ impl AdminService for Admin {
         let report = self.live.reload().await;
         // An error that is about no source (settings that cannot be read) stands with the warnings: nowhere else is
         // a place for it, and it must not get lost.
-        let sourceless = report.problems.iter().filter(|problem| problem.tier.is_none() && problem.file.as_os_str().is_empty());
+        let sourceless =
+            report.problems.iter().filter(|problem| problem.tier.is_none() && problem.file.as_os_str().is_empty());
         let errors = sourceless.filter(|problem| problem.severity == Severity::Error).map(ToString::to_string);
         Ok(Response::new(v1::ReloadResponse {
             policy_revision: report.revision.to_string(),
@@ -143,7 +144,7 @@ fn summary(catalog: &Catalog, rule: &Arc<Rule>) -> v1::RuleSummary {
     };
     v1::RuleSummary {
         rule_id: rule.id.to_string(),
-        tier: reply::tier(Some(rule.tier)).into(),
+        tier: reply::tier(rule.tier).into(),
         source: rule.file.display().to_string(),
         events: rule.events.iter().map(ToString::to_string).collect(),
         matcher: rule.matcher.as_str().to_owned(),
@@ -160,7 +161,7 @@ fn summary(catalog: &Catalog, rule: &Arc<Rule>) -> v1::RuleSummary {
 
 fn source(source: &Source) -> v1::SourceStatus {
     v1::SourceStatus {
-        tier: reply::tier(Some(source.tier)).into(),
+        tier: reply::tier(source.tier).into(),
         path: source.path.display().to_string(),
         state: match source.state {
             SourceState::Loaded => v1::SourceState::Loaded,

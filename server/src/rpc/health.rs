@@ -1,7 +1,11 @@
 //! gRPC health, which follows readiness, and reflection.
 
 use hookd_proto::v1::hook_service_server;
-use tonic_health::{ServingStatus, pb::health_server::{Health, HealthServer}, server::HealthReporter};
+use tonic_health::{
+    ServingStatus,
+    pb::health_server::{Health, HealthServer},
+    server::HealthReporter,
+};
 use tonic_reflection::server::v1::{ServerReflection, ServerReflectionServer};
 
 use crate::drain::Readiness;

@@ -240,13 +240,19 @@ fn a_wrong_variable_is_named() {
 #[test]
 fn files_that_are_no_settings_are_refused() {
     assert_eq!(read("s.ini", "", &[]).unwrap_err(), "s.ini: the extension is not .yaml, .yml, .json or .toml");
-    assert_eq!(read("s.json", r#"{"listen": "a", "listen": "b"}"#, &[]).unwrap_err(), "s.json:1:26: duplicate key `listen`");
+    assert_eq!(
+        read("s.json", r#"{"listen": "a", "listen": "b"}"#, &[]).unwrap_err(),
+        "s.json:1:26: duplicate key `listen`"
+    );
     assert_eq!(
         read("s.json", r#"{"limits": {"children": 1e999}}"#, &[]).unwrap_err(),
         "s.json: the number 1e999 is too large"
     );
     assert_eq!(read("s.yaml", "- a\n", &[]).unwrap_err(), "s.yaml: invalid type: sequence, expected a map");
-    assert_eq!(read("s.yaml", "a: b: c\n", &[]).unwrap_err(), "s.yaml: mapping values are not allowed in this context at byte 4 line 1 column 5");
+    assert_eq!(
+        read("s.yaml", "a: b: c\n", &[]).unwrap_err(),
+        "s.yaml: mapping values are not allowed in this context at byte 4 line 1 column 5"
+    );
     let origin = Origin { file: Some("gone.yaml".into()), working_directory: "/nowhere".into(), ..Origin::default() };
     assert_eq!(
         Settings::read(&origin).unwrap_err().to_string(),

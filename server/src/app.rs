@@ -1,0 +1,304 @@
+//! The composition root: settings → ports → catalog → serving → drained.
+
+pub mod arguments;
+mod check;
+mod reload;
+mod shutdown;
+mod signals;
+
+use std::{
+    env,
+    ffi::OsString,
+    io::{self, Write as _},
+    net::SocketAddr,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use hookd_proto::v1::{admin_service_server::AdminServiceServer, hook_service_server::HookServiceServer};
+use hookd_rules::{Environment, Severity};
+use hookd_runner::{Capacity, Runner};
+use tokio::{net::TcpListener, sync::Semaphore};
+use tokio_util::task::TaskTracker;
+use tonic::{codec::CompressionEncoding, service::Routes};
+use tracing::{info, warn};
+
+use crate::{
+    catalog::{Live, ReloadReport},
+    door::{
+        connection::Connections,
+        http::{self, Pages},
+        layers::Layers,
+        listener::{self, BindError, Listener},
+    },
+    drain::{Drain, Readiness, Waiting},
+    record::{Gauges, Recorder},
+    rpc::{
+        admin::Admin,
+        health,
+        trigger::{Bounds, TriggerService},
+    },
+    run::{Pool, PoolError, PoolSettings},
+    settings::{self, Origin, Settings, SettingsError},
+    telemetry,
+};
+use arguments::Arguments;
+use shutdown::Leaving;
+use signals::Signals;
+
+/// How the process ends; the number is its exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Everything is done: drained, printed, or checked without an error.
+    Done = 0,
+    /// It could not serve, or the check found an error.
+    Failed = 1,
+    /// The arguments, the settings or the central rules cannot be used.
+    Unusable = 64,
+    /// A second signal ended it at once.
+    Forced = 130,
+}
+
+/// Why the server cannot start.
+#[derive(Debug, thiserror::Error)]
+enum StartError {
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error("{}", .0.lines(Severity::Error).collect::<Vec<_>>().join("\n"))]
+    Rules(Box<ReloadReport>),
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    #[error("cannot serve reflection: {0}")]
+    Reflection(#[from] tonic_reflection::server::Error),
+    #[error("{0}")]
+    Other(#[from] io::Error),
+}
+
+/// A server that has its ports and its rules.
+struct App {
+    settings: Settings,
+    listeners: Vec<Listener>,
+    admin: (TcpListener, SocketAddr),
+    live: Live,
+    reload: reload::Reload,
+    recorder: Arc<Recorder>,
+    runner: Runner,
+    pool: Arc<Pool>,
+    readiness: Readiness,
+    starting: Waiting,
+    routes: Routes,
+    places: Arc<Semaphore>,
+}
+
+/// Does what the arguments ask for, to the end of the process. What is wrong is told on stderr.
+pub async fn run(arguments: Arguments) -> Exit {
+    match start(arguments).await {
+        Ok(exit) => exit,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "{error}");
+            match error {
+                StartError::Settings(_) | StartError::Rules(_) => Exit::Unusable,
+                StartError::Bind(_) | StartError::Pool(_) | StartError::Reflection(_) | StartError::Other(_) => {
+                    Exit::Failed
+                }
+            }
+        }
+    }
+}
+
+async fn start(arguments: Arguments) -> Result<Exit, StartError> {
+    let origin = Origin {
+        file: arguments.config,
+        environment: settings::environment(env::vars_os()),
+        working_directory: env::current_dir()?,
+    };
+    let settings = Settings::read(&origin)?;
+    if arguments.print_config {
+        io::stdout().write_all(settings.to_yaml().as_bytes())?;
+        return Ok(Exit::Done);
+    }
+    if arguments.check {
+        let load = settings.for_rules(settings.listens_locally(), environment());
+        return Ok(check::check(&load, &mut io::stdout())?);
+    }
+    telemetry::init(&settings.log).map_err(io::Error::other)?;
+    let signals = Signals::install()?;
+    App::bind(origin, settings).await?.serve(signals).await
+}
+
+impl App {
+    /// Opens the ports and loads the rules.
+    async fn bind(origin: Origin, settings: Settings) -> Result<Self, StartError> {
+        let readiness = Readiness::new();
+        let starting = readiness.wait_for("start");
+        let mut listeners = Vec::new();
+        for address in &settings.listen {
+            listeners.push(Listener::bind(address).await?);
+        }
+        let admin = listener::bind_tcp(settings.admin_listen).await?;
+
+        let reload = reload::Reload::start(origin, settings.clone(), environment()).await;
+        let live = Live::start(reload.read_settings()).await.map_err(|report| StartError::Rules(Box::new(report)))?;
+
+        let recorder = Arc::new(Recorder::new());
+        let limits = &settings.limits;
+        let runner = Runner::new(Capacity {
+            children: limits.children,
+            queue: limits.child_queue,
+            background: limits.async_in_flight,
+        });
+        let pool_settings = PoolSettings {
+            commands_path: settings.commands_path.clone(),
+            output_bytes: limits.output_bytes,
+            async_in_flight: limits.async_in_flight,
+            environment: env::vars_os().collect(),
+        };
+        let counting = Arc::clone(&recorder);
+        let ended = move |rule: &_, ran: &_| counting.background_ended(rule, ran);
+        let pool = Arc::new(Pool::new(&pool_settings, runner.clone(), ended)?);
+        let places = Arc::new(Semaphore::new(limits.in_flight));
+        recorder.watch(gauges(&live, &places, limits.in_flight, &pool, &runner));
+
+        let bounds = Bounds {
+            default_deadline: limits.default_deadline,
+            max_deadline: limits.max_deadline,
+            message_bytes: limits.message_bytes,
+        };
+        let triggers = TriggerService::new(live.clone(), Arc::clone(&pool), Arc::clone(&recorder), bounds);
+        let admin_service = AdminServiceServer::new(Admin::new(live.clone(), readiness.clone()))
+            .max_decoding_message_size(limits.message_bytes)
+            .accept_compressed(CompressionEncoding::Gzip)
+            .send_compressed(CompressionEncoding::Gzip);
+        let hook_service = HookServiceServer::new(triggers)
+            .max_decoding_message_size(limits.message_bytes)
+            .max_encoding_message_size(limits.message_bytes)
+            .accept_compressed(CompressionEncoding::Gzip)
+            .send_compressed(CompressionEncoding::Gzip);
+        let routes = Routes::new(hook_service)
+            .add_service(admin_service)
+            .add_service(health::service(&readiness).await)
+            .add_service(health::reflection()?)
+            .prepare();
+        Ok(Self {
+            settings,
+            listeners,
+            admin,
+            live,
+            reload,
+            recorder,
+            runner,
+            pool,
+            readiness,
+            starting,
+            routes,
+            places,
+        })
+    }
+
+    /// Serves until a signal, and leaves.
+    async fn serve(self, mut signals: Signals) -> Result<Exit, StartError> {
+        let Self {
+            settings,
+            listeners,
+            admin,
+            live,
+            reload,
+            recorder,
+            runner,
+            pool,
+            readiness,
+            starting,
+            routes,
+            places,
+        } = self;
+        let addresses = listeners.iter().map(|listener| listener.address().to_string()).collect::<Vec<_>>().join(",");
+        let (admin_listener, admin_address) = admin;
+        let pages = Pages { readiness: readiness.clone(), details: details(&live), recorder: Arc::clone(&recorder) };
+        let admin_pages = tokio::spawn(http::serve(admin_listener, pages));
+
+        let (drain, open) = (Drain::new(), TaskTracker::new());
+        let layers = Layers {
+            places,
+            message_bytes: settings.limits.message_bytes,
+            arrival_limit: settings.limits.default_deadline,
+            drain: drain.clone(),
+            recorder,
+        };
+        let connections = Connections {
+            http2: settings.http2,
+            longest_call: settings.limits.max_deadline.saturating_add(Duration::from_secs(5)),
+            drain: drain.clone(),
+            open: open.clone(),
+        };
+        for listener in listeners {
+            let (layers, routes) = (layers.clone(), routes.clone());
+            open.spawn(connections.clone().accept(listener, move |peer| layers.around(routes.clone(), peer)));
+        }
+        let hangups = signals.hangups();
+        let reloading = tokio::spawn(reload.run(live.clone(), hangups));
+        if live.current().rules.is_empty() && live.current().defaults.is_empty() {
+            warn!("no rules are loaded: everything passes");
+        }
+        drop(starting);
+        info!(grpc = addresses, admin = %admin_address, version = env!("CARGO_PKG_VERSION"), "serving");
+        let mut stdout = io::stdout();
+        // Whoever started the server may not read this; that is no reason not to serve.
+        let _ =
+            writeln!(stdout, "hookd is ready: grpc={addresses} admin={admin_address}").and_then(|()| stdout.flush());
+
+        signals.stop().await;
+        let leaving = Leaving { settings: settings.drain, readiness, drain, open, pool, runner: runner.clone() };
+        let exit = tokio::select! {
+            () = leaving.leave() => Exit::Done,
+            () = signals.stop() => {
+                warn!("a second signal: leaving at once");
+                runner.shutdown(Duration::ZERO).await;
+                Exit::Forced
+            }
+        };
+        reloading.abort();
+        admin_pages.abort();
+        Ok(exit)
+    }
+}
+
+/// The variables that header values can name.
+fn environment() -> Environment {
+    let text = |text: OsString| text.into_string().ok();
+    env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect()
+}
+
+fn gauges(live: &Live, places: &Arc<Semaphore>, all: usize, pool: &Arc<Pool>, runner: &Runner) -> Gauges {
+    let (places, pool) = (Arc::clone(places), Arc::clone(pool));
+    let (alive, waiting) = (runner.clone(), runner.clone());
+    Gauges {
+        in_flight: Box::new(move || all.saturating_sub(places.available_permits())),
+        background: Box::new(move || pool.background()),
+        children: Box::new(move || alive.live()),
+        child_queue: Box::new(move || waiting.queued()),
+        live: live.clone(),
+    }
+}
+
+/// What `/readyz` shows besides: sources of which not everything is in force.
+fn details(live: &Live) -> Arc<dyn Fn() -> Vec<String> + Send + Sync> {
+    let live = live.clone();
+    Arc::new(move || {
+        let report = live.last_report();
+        let mut lines = vec![format!("revision: {}", live.current().revision)];
+        if report.is_refused {
+            lines.push("the last reload was refused: the rules before it stay in force".to_owned());
+        }
+        lines.extend(report.lines(Severity::Error).map(|error| format!("error: {error}")));
+        lines
+    })
+}
+
+/// The path of the settings file, absolute, to be watched with the rules.
+fn settings_path(origin: &Origin) -> Option<PathBuf> {
+    origin.file.as_ref().map(|file| origin.working_directory.join(file))
+}

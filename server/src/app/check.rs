@@ -1,0 +1,94 @@
+use std::io::{self, Write};
+
+use hookd_rules::{Catalog, LoadSettings, Memory, Mode, Rule, Severity, SourceState, Timing};
+
+use super::Exit;
+
+/// Loads everything and prints what would run, in evaluation order, and what is wrong.
+pub(super) fn check(settings: &LoadSettings, out: &mut impl Write) -> io::Result<Exit> {
+    let load = hookd_rules::load(settings, &mut Memory::default());
+    for source in &load.sources {
+        let state = match source.state {
+            SourceState::Loaded => "loaded",
+            SourceState::Absent => "not there, and optional",
+            SourceState::Partial => "loaded in part",
+            SourceState::Stale => "refused",
+        };
+        writeln!(out, "source  {:<8} {}: {state}, rules: {}", source.tier, source.path.display(), source.rules)?;
+    }
+    if let Some(catalog) = &load.catalog {
+        write_rules(catalog, out)?;
+    }
+    let mut exit = Exit::Done;
+    for problem in &load.problems {
+        writeln!(out, "{:<7} {problem}", problem.severity.name())?;
+        if problem.severity == Severity::Error {
+            exit = Exit::Failed;
+        }
+    }
+    match &load.catalog {
+        None => writeln!(out, "refused: a server with these rules would not start")?,
+        Some(catalog) if catalog.rules.is_empty() && catalog.defaults.is_empty() => {
+            writeln!(out, "warning no rules are loaded: everything passes")?;
+        }
+        Some(catalog) => writeln!(out, "revision {}", catalog.revision)?,
+    }
+    Ok(exit)
+}
+
+fn write_rules(catalog: &Catalog, out: &mut impl Write) -> io::Result<()> {
+    let mut rows = vec![["TIER", "RULE", "EVENTS", "MATCHER", "HANDLER", "HOW"].map(str::to_owned)];
+    rows.extend(catalog.rules.iter().map(|rule| row(rule)));
+    for default in &catalog.defaults {
+        let matcher = default.matcher.as_str();
+        rows.push([
+            default.tier.to_string(),
+            "(default)".to_owned(),
+            default.event.to_string(),
+            if matcher.is_empty() { "*" } else { matcher }.to_owned(),
+            default.verdict.to_string(),
+            "last outcome of its tier".to_owned(),
+        ]);
+    }
+    if rows.len() == 1 {
+        return Ok(());
+    }
+    let widths = (0..6).map(|column| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    });
+    let widths = widths.collect::<Vec<_>>();
+    for row in &rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            line.push_str(&format!("{cell:<width$}  "));
+        }
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+fn row(rule: &Rule) -> [String; 6] {
+    let matcher = rule.matcher.as_str();
+    let mut how = vec![match rule.timing {
+        Timing::Sync => "sync",
+        Timing::Async => "async",
+        Timing::AfterVerdict(_) => "after the verdict",
+    }];
+    if rule.mode == Mode::Shadow {
+        how.push("shadow");
+    }
+    if rule.is_final {
+        how.push("final");
+    }
+    if rule.must_decide {
+        how.push("must decide");
+    }
+    [
+        rule.tier.to_string(),
+        rule.id.to_string(),
+        rule.events.join(","),
+        if matcher.is_empty() { "*" } else { matcher }.to_owned(),
+        rule.handler.kind().to_owned(),
+        how.join(", "),
+    ]
+}
