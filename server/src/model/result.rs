@@ -21,13 +21,24 @@ pub struct Ran {
     pub truncated: bool,
     /// The http request was sent a second time, on a fresh connection.
     pub retried: bool,
+    /// What of its output was not taken for an answer although it looks like one. Empty: nothing.
+    pub dropped: String,
 }
 
 impl Ran {
     /// A run that says this, and of which there is nothing else to tell.
     #[must_use]
     pub fn said(said: Result<Arc<Answer>, Failed>) -> Self {
-        Self { said, output: None, elapsed: None, exit_code: None, signal: None, truncated: false, retried: false }
+        Self {
+            said,
+            output: None,
+            elapsed: None,
+            exit_code: None,
+            signal: None,
+            truncated: false,
+            retried: false,
+            dropped: String::new(),
+        }
     }
 
     /// The failure looks like a program that could not be launched rather than a deliberate answer.

@@ -71,6 +71,7 @@ pub(super) fn take(mut ran: Ran, text: String, expect: &Expect) -> Ran {
         Ok(parsed) => {
             ran.said = Ok(Arc::new(parsed.answer));
             ran.output = (!text.is_empty()).then_some(text);
+            ran.dropped = parsed.dropped;
         }
         Err(failed) => ran.said = Err(failed),
     }

@@ -221,6 +221,7 @@ fn log(job: &Job, ran: &Ran) {
         shadow = rule.mode == Mode::Shadow,
         outcome,
         failure,
+        dropped = (!ran.dropped.is_empty()).then_some(&*ran.dropped),
         exit_code = ran.exit_code,
         elapsed_ms = ran.elapsed.map(|elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)),
         "handler in the background ended",

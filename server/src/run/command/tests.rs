@@ -102,6 +102,15 @@ async fn case_077_output_over_the_limit_is_cut_and_is_a_failure() {
 }
 
 #[tokio::test]
+async fn case_030_json_after_a_banner_is_no_answer_and_is_told() {
+    let line = r#"echo ready; echo '{"decision":"block","reason":"r"}'"#;
+    let plain = exited(0, gave(Verdict::None, "", "ready\n{\"decision\":\"block\",\"reason\":\"r\"}"));
+    assert_eq!(run(shell(Tier::Shared, line)).await, Ran { dropped: "JSON after text".to_owned(), ..plain });
+    let failed = failed(Failure::BadOutput, "text before a JSON object");
+    assert_eq!(run(shell(Tier::Managed, line)).await, exited(0, failed));
+}
+
+#[tokio::test]
 async fn case_031_case_037_broken_json_is_a_failure_and_silence_is_none() {
     let ran = run(shell(Tier::Shared, r#"printf '{"systemMessage":"a'"#)).await;
     let message = "output is not one JSON object: EOF while parsing a string at line 1 column 19";
