@@ -7,7 +7,8 @@ use std::{
     time::Duration,
 };
 
-use clap::{Args as Group, Parser, Subcommand, ValueEnum};
+use clap::{Args as Group, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use hookd_client::{Address, AddressError, Client, OnUnavailable};
 use hookd_rules::Tier;
 
@@ -70,7 +71,7 @@ pub(crate) enum Command {
     /// Writes a completion script.
     Completions {
         /// The shell that it is for.
-        shell: clap_complete::Shell,
+        shell: Shell,
     },
 }
 
@@ -194,6 +195,13 @@ impl FromStr for Addresses {
     }
 }
 
+/// The completion script for `shell`.
+pub(crate) fn completions(shell: Shell) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), "hookctl", &mut script);
+    String::from_utf8_lossy(&script).into_owned()
+}
+
 fn timeout(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(Duration::ZERO) => Err("no time at all, expected such as `30s` or `500ms`".to_owned()),
@@ -215,8 +223,6 @@ fn tier(name: &str) -> Result<Tier, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]

@@ -1,6 +1,6 @@
 //! `hookctl check`: rule files, without a server.
 
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 use hookd_json::Value;
 use hookd_rules::{
@@ -32,7 +32,9 @@ pub(crate) fn run(global: &Global, args: &CheckArgs, paint: Paint) -> Report {
 }
 
 fn checked(args: &CheckArgs) -> Load {
-    let environment = std::env::vars().collect::<Environment>();
+    // A variable that is not UTF-8 is not one that a rule file can mean.
+    let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    let environment = std::env::vars_os().filter_map(text).collect::<Environment>();
     let mut settings = LoadSettings { environment, ..LoadSettings::default() };
     if !args.paths.is_empty() {
         return check_paths(&args.paths, args.tier, &settings);

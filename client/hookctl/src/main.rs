@@ -1,7 +1,5 @@
-//! `hookctl`: asks hookd from the command line, and checks rule files.
-//!
-//! Read in this order: `args` (what can be said), `context` (an event from flags or from a file), `trigger`, `admin`
-//! and `check` (the subcommands), `render` (what a person sees), `json` (what a machine sees).
+//! `hookctl`: asks hookd from the command line, and checks rule files. Read `args`, `context` (an event), `trigger`,
+//! `admin`, `check` (the subcommands), `render` (for a person) and `json` (for a machine), in this order.
 
 mod admin;
 mod args;
@@ -17,7 +15,7 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::Parser as _;
 
 use crate::{
     args::{Args, Command},
@@ -57,10 +55,6 @@ async fn run(args: Args) -> Result<Report, Failure> {
         Command::Explain(event) => admin::explain(&args.global, event, paint).await,
         Command::Status => admin::status(&args.global, paint).await,
         Command::Reload => admin::reload(&args.global, paint).await,
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Args::command(), "hookctl", &mut script);
-            Ok(Report::ok(String::from_utf8_lossy(&script).into_owned()))
-        }
+        Command::Completions { shell } => Ok(Report::ok(args::completions(shell))),
     }
 }

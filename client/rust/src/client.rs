@@ -238,7 +238,12 @@ impl Shared {
                 last = Some(error);
             }
         }
-        Err(last.unwrap_or_else(|| CallError::deadline("any address", self.deadline, None)))
+        let mut error = last.unwrap_or_else(|| CallError::deadline("any address", self.deadline, None));
+        if self.peers.len() > 1 {
+            let tried = self.peers.iter().map(|peer| peer.address.to_string()).collect::<Vec<_>>();
+            error.message.push_str(&format!("; tried {}", tried.join(", ")));
+        }
+        Err(error)
     }
 
     async fn attempt<A: Message + Default + 'static>(
