@@ -7,6 +7,7 @@ use hookd_client::{
         TriggerResponse, Verdict,
     },
 };
+use hookd_json::Kind;
 
 use super::{Ink, Paint, Table, counted, diff, lines, plain, tier, time, word_of};
 
@@ -114,7 +115,9 @@ fn reason(result: &HookResult) -> String {
     parts.extend(failure.map(|failure| format!("{failure}:")));
     let block_reason = Some(&result.block_reason).filter(|text| !text.is_empty());
     let reason = Some(&result.reason).filter(|text| !text.is_empty());
-    let said = result.error.as_ref().or(block_reason).or(reason).or(result.output.as_ref());
+    // An object is the decision itself, which the table shows already.
+    let output = result.output.as_ref().filter(|output| hookd_json::check(output) != Ok(Kind::Object));
+    let said = result.error.as_ref().or(block_reason).or(reason).or(output);
     if let Some(said) = said {
         parts.push(lines(said).next().unwrap_or_default());
     }

@@ -101,7 +101,10 @@ pub(crate) fn rewritten() -> TriggerResponse {
         verdict: Verdict::Allow.into(),
         modified_params_json: Some(r#"{"command":"trash x","id":9007199254740993}"#.into()),
         results: vec![
-            result("trash", Tier::Local, Outcome::None, 10),
+            HookResult {
+                output: Some(r#"{"modifiedParams":{"command":"trash x"}}"#.into()),
+                ..result("trash", Tier::Local, Outcome::None, 10)
+            },
             HookResult { recheck: true, ..result("guard", Tier::Managed, Outcome::Allow, 1_204) },
         ],
         rewrites: vec![rewrite("trash", Tier::Local, false), rewrite("guard", Tier::Managed, true)],
