@@ -7,7 +7,7 @@ use jiter::Peek;
 use crate::{JsonError, Kind, Map, Number, Reader, Value};
 
 /// A place in a text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Place {
     /// Line, from 1.
     pub line: usize,

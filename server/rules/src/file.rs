@@ -106,6 +106,7 @@ pub(crate) fn compile(text: &str, format: Format, context: &mut Context<'_>) -> 
             issues.list.push(issue);
         }
     }
+    issues.list.sort_by_key(|issue| issue.place);
     draft.issues = issues.list;
     draft
 }

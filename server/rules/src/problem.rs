@@ -4,7 +4,7 @@ use std::{fmt, path::PathBuf};
 
 use hookd_json::Place;
 
-use crate::Tier;
+use crate::{Tier, shape::shown};
 
 /// Something wrong or odd in a rule file.
 ///
@@ -123,8 +123,8 @@ impl fmt::Display for KeyPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Top => Ok(()),
-            Self::Key(Self::Top, key) => write!(f, "{}", key.escape_debug()),
-            Self::Key(parent, key) => write!(f, "{parent}.{}", key.escape_debug()),
+            Self::Key(Self::Top, key) => f.write_str(&shown(key)),
+            Self::Key(parent, key) => write!(f, "{parent}.{}", shown(key)),
             Self::Index(parent, index) => write!(f, "{parent}[{index}]"),
         }
     }

@@ -227,7 +227,7 @@ impl Object {
             return format!("`{key}` is not supported by this version of hookd");
         }
         let known = self.keys.iter().map(|key| key.name);
-        let meant = did_you_mean(key, known.clone());
+        let meant = did_you_mean(key, known.clone().chain(self.later.iter().copied()));
         let hint = if meant.is_empty() {
             format!(", {} has {}", self.what, known.map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", "))
         } else {
@@ -361,7 +361,14 @@ pub(crate) fn did_you_mean<'k>(word: &str, known: impl Iterator<Item = &'k str>)
 
 /// `text` for a message: one line, and not too long.
 pub(crate) fn shown(text: &str) -> String {
-    let mut shown = text.chars().take(128).collect::<String>().escape_debug().to_string();
+    let mut shown = String::new();
+    for char in text.chars().take(128) {
+        if char.is_control() {
+            shown.extend(char.escape_debug());
+        } else {
+            shown.push(char);
+        }
+    }
     if text.chars().nth(128).is_some() {
         shown.push('…');
     }

@@ -1,0 +1,519 @@
+//! Sources on a real disk: order, law 10, and what is said.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::{fs, path::PathBuf, sync::Arc, time::Duration};
+
+use hookd_rules::{
+    Answer, Catalog, Environment, Handler, HeaderPart, Load, LoadSettings, LoadedFile, Memory, Mode, OnError, Program,
+    Rule, Severity, Shell, SourceSettings, SourceState, Tier, Timing, Verdict, check_paths, load,
+};
+use secrecy::ExposeSecret as _;
+use tempfile::TempDir;
+
+struct Place {
+    root: TempDir,
+    settings: LoadSettings,
+    memory: Memory,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { root: tempfile::tempdir().unwrap(), settings: LoadSettings::default(), memory: Memory::default() }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::create_dir_all(self.at(name).parent().unwrap()).unwrap();
+        fs::write(self.at(name), text).unwrap();
+    }
+
+    fn source(&mut self, tier: Tier, name: &str, optional: bool) {
+        let path = self.at(name);
+        self.settings.tiers.get_mut(tier).sources.push(SourceSettings { path, optional });
+    }
+
+    fn load(&mut self) -> Load {
+        load(&self.settings, &mut self.memory)
+    }
+
+    /// The problems, with the place's own path left out.
+    fn problems(&self, load: &Load) -> Vec<String> {
+        let root = format!("{}/", self.root.path().display());
+        load.problems.iter().map(|problem| problem.to_string().replace(&root, "")).collect()
+    }
+
+    #[track_caller]
+    fn check(&mut self, ids: &[&str], state: SourceState, problems: &[&str]) {
+        let load = self.load();
+        assert_eq!(self.problems(&load), problems);
+        assert_eq!(load.sources.iter().map(|source| source.state).collect::<Vec<_>>(), [state]);
+        assert_eq!(load.catalog.as_ref().map(self::ids), Some(ids.iter().map(ToString::to_string).collect()));
+    }
+
+    #[track_caller]
+    fn check_refused(&mut self, problems: &[&str]) {
+        let load = self.load();
+        assert!(load.catalog.is_none() && load.has_errors());
+        assert_eq!(self.problems(&load), problems);
+    }
+}
+
+fn ids(catalog: &Catalog) -> Vec<String> {
+    catalog.rules.iter().map(|rule| rule.id.to_string()).collect()
+}
+
+fn rule(id: &str) -> String {
+    format!(r#"{{"id":"{id}","event":"Stop","handler":{{"type":"decide","verdict":"block"}}}}"#)
+}
+
+fn hooks(ids: &[&str]) -> String {
+    format!(r#"{{"hooks":[{}]}}"#, ids.iter().map(|id| rule(id)).collect::<Vec<_>>().join(","))
+}
+
+/// The one rule of a managed file with this text.
+fn compiled(text: &str, name: &str) -> Arc<Rule> {
+    let mut place = Place::new();
+    place.write(name, text);
+    place.source(Tier::Managed, name, false);
+    let load = place.load();
+    assert_eq!(place.problems(&load), [] as [&str; 0]);
+    Arc::clone(&load.catalog.unwrap().rules[0])
+}
+
+fn matches(matcher: &str, tool: &str) -> bool {
+    let text = format!(
+        r#"{{"hooks":[{{"event":"PreToolUse","matcher":"{matcher}","handler":{{"type":"decide","verdict":"ask"}}}}]}}"#
+    );
+    compiled(&text, "a.json").matcher.matches(Some(tool))
+}
+
+#[test]
+fn law_01_order_is_tier_then_source_then_file_name_then_position() {
+    let mut place = Place::new();
+    for tier in [Tier::Plugin, Tier::Managed, Tier::Shared, Tier::Team, Tier::Local] {
+        for source in ["z", "a"] {
+            place.source(tier, &format!("{tier}-{source}"), false);
+            for file in ["c.yml", "b.yaml", "a.json", "skipped.txt", ".hidden.json"] {
+                let ids = ["2", "1"].map(|n| format!("{tier}-{source}-{file}-{n}"));
+                place.write(&format!("{tier}-{source}/{file}"), &hooks(&ids.each_ref().map(String::as_str)));
+            }
+            fs::create_dir(place.at(&format!("{tier}-{source}/d.json"))).unwrap();
+        }
+    }
+    let load = place.load();
+    assert_eq!(place.problems(&load), [] as [&str; 0]);
+    let mut expected = Vec::new();
+    for tier in ["managed", "team", "local", "shared", "plugin"] {
+        for source in ["z", "a"] {
+            for file in ["a.json", "b.yaml", "c.yml"] {
+                expected.extend(["2", "1"].map(|n| format!("{tier}-{source}-{file}-{n}")));
+            }
+        }
+    }
+    let catalog = load.catalog.unwrap();
+    assert_eq!(ids(&catalog), expected);
+    assert_eq!(catalog.rules_of("Stop").len(), expected.len());
+    assert!(catalog.rules_of("PreToolUse").is_empty());
+}
+
+#[test]
+fn every_key_reaches_the_compiled_rule() {
+    let text = "
+mode: shadow
+hooks:
+  - event: [PostToolUse, Deploy]
+    customEvent: true
+    matcher: edit_file|write_file
+    async: true
+    onVerdict: [block, none]
+    onError: block
+    final: true
+    mustDecide: true
+    description: lints
+    handler: {type: command, command: ./lint.sh, shell: bash, timeout: 99000, env: {B: '1', A: '2'}, cwd: sub}
+";
+    let mut place = Place::new();
+    place.write("rules/a.yaml", text);
+    place.source(Tier::Managed, "rules", false);
+    let load = place.load();
+    assert_eq!(
+        place.problems(&load),
+        [
+            "rules/a.yaml:7:12: hooks[0].async: an async rule never decides, so it cannot block `Deploy`",
+            "rules/a.yaml:9:14: hooks[0].onError: `onError` has no effect on an async rule, which never decides",
+            "rules/a.yaml:10:12: hooks[0].final: `final` has no effect on an async rule, which never decides",
+            "rules/a.yaml:11:17: hooks[0].mustDecide: `mustDecide` has no effect on an async rule, which never decides",
+            "rules/a.yaml:13:72: hooks[0].handler.timeout: 99000 ms is over `limits.max_handler_timeout`, 60000 ms count",
+        ]
+    );
+    let catalog = load.catalog.unwrap();
+    let rule = &catalog.rules[0];
+    assert_eq!(
+        (&*rule.id, rule.tier, &*rule.file, rule.line),
+        ("a.yaml#0", Tier::Managed, &*place.at("rules/a.yaml"), 4)
+    );
+    assert_eq!(rule.events.iter().map(|event| &**event).collect::<Vec<_>>(), ["PostToolUse", "Deploy"]);
+    assert_eq!(rule.matcher.as_str(), "edit_file|write_file");
+    assert_eq!(rule.timing, Timing::AfterVerdict(vec![Verdict::Block, Verdict::None]));
+    assert_eq!((rule.mode, rule.on_error), (Mode::Shadow, Some(OnError::Block)));
+    assert!(rule.is_final && rule.must_decide);
+    assert_eq!(rule.description, "lints");
+    let Handler::Command(command) = &rule.handler else { panic!("{rule:?}") };
+    assert_eq!(command.program, Program::Shell(Shell::Bash, "./lint.sh".to_owned()));
+    assert_eq!(command.timeout, Duration::from_secs(60));
+    assert_eq!(command.env, [("B".to_owned(), "1".to_owned()), ("A".to_owned(), "2".to_owned())]);
+    assert_eq!(command.cwd, Some(place.at("rules/sub")));
+    assert_eq!(catalog.rules_of("Deploy").len(), 1);
+
+    let decide = compiled(
+        r#"{"hooks":[{"event":"PreToolUse","handler":{"type":"decide","verdict":"ask","reason":"r","modifiedParams":{"n":1.0},
+           "additionalContext":"c","systemMessage":"s","halt":true,"haltReason":"h"}}]}"#,
+        "a.json",
+    );
+    let Handler::Decide(answer) = &decide.handler else { panic!("{decide:?}") };
+    let expected = Answer {
+        verdict: Verdict::Ask,
+        reason: "r".to_owned(),
+        modified_params: Some(hookd_json::parse(r#"{"n":1.0}"#).unwrap()),
+        modified_result: None,
+        additional_context: Some("c".to_owned()),
+        system_message: Some("s".to_owned()),
+        halt: Some("h".to_owned()),
+    };
+    assert_eq!(**answer, expected);
+}
+
+#[test]
+fn header_templates_take_what_the_tier_allows_and_never_show_it() {
+    let mut place = Place::new();
+    place.settings.environment = Environment::from_iter([("TOKEN", "s3cret"), ("OTHER", "x"), ("BAD", "a\nb")]);
+    let managed = place.settings.tiers.get_mut(Tier::Managed);
+    managed.allow_env = ["TOKEN", "UNSET", "BAD"].map(str::to_owned).to_vec();
+    managed.allow_files = vec![PathBuf::from("/run/secrets")];
+    place.source(Tier::Managed, "a.json", false);
+    let text = |value: &str| {
+        format!(
+            r#"{{"hooks":[{{"event":"Stop","handler":{{"type":"http","url":"https://EXAMPLE.com","headers":{{"X-Key":"{value}"}}}}}}]}}"#
+        )
+    };
+    place.write("a.json", &text("Bearer ${env:TOKEN}/${file:/run/secrets/a}"));
+    let load = place.load();
+    assert!(!format!("{load:?} {:?}", place.settings).contains("s3cret"));
+    let catalog = load.catalog.unwrap();
+    let Handler::Http(http) = &catalog.rules[0].handler else { panic!() };
+    assert_eq!((http.url.as_str(), http.headers[0].0.as_str()), ("https://example.com/", "x-key"));
+    match http.headers[0].1.as_slice() {
+        [
+            HeaderPart::Text(bearer),
+            HeaderPart::Env { name, value },
+            HeaderPart::Text(slash),
+            HeaderPart::File(file),
+        ] => {
+            assert_eq!((bearer.as_str(), name.as_str(), slash.as_str()), ("Bearer ", "TOKEN", "/"));
+            assert_eq!((value.expose_secret(), file), ("s3cret", &PathBuf::from("/run/secrets/a")));
+        }
+        parts => panic!("{parts:?}"),
+    }
+    // The value has no part in the revision.
+    let revision = Arc::clone(&catalog.revision);
+    place.settings.environment = Environment::from_iter([("TOKEN", "other")]);
+    assert_eq!(place.load().catalog.unwrap().revision, revision);
+
+    for (value, message) in [
+        ("${env:OTHER}", "`${env:OTHER}` is not in `tiers.managed.allow_env` of the settings"),
+        ("${env:UNSET}", "the variable `UNSET` is not set"),
+        ("${file:/run/secretsx}", "`${file:/run/secretsx}` is not in `tiers.managed.allow_files` of the settings"),
+        ("${file:/run/secrets/../x}", "`${file:/run/secrets/../x}` must name a file without `..`"),
+    ] {
+        place.write("a.json", &text(value));
+        place.check_refused(&[&format!("a.json:1:99: hooks[0].handler.headers.X-Key: {message}")]);
+    }
+    place.settings.environment = Environment::from_iter([("BAD", "a\nb")]);
+    place.write("a.json", &text("${env:BAD}"));
+    place.check_refused(&[
+        "a.json:1:99: hooks[0].handler.headers.X-Key: the variable `BAD` holds more than printable ASCII characters",
+    ]);
+}
+
+#[test]
+fn case_043_047_051_matchers_are_searched_and_never_dropped() {
+    for (matcher, tool, expected) in [
+        ("*", "Bash", true),
+        ("", "Bash", true),
+        ("^Bash$", "Bash", true),
+        ("^Bash$", "BashOutput", false),
+        ("mcp__.*", "mcp__some_server__list", true),
+        ("Read", "Edit", false),
+        ("rit", "Write", true),
+    ] {
+        assert_eq!(matches(matcher, tool), expected, "{matcher} {tool}");
+    }
+}
+
+#[test]
+fn case_054_one_bad_entry_leaves_the_good_ones_below_team() {
+    let mut place = Place::new();
+    place.source(Tier::Shared, "hooks.json", true);
+    let bad = r#"{"matcher":{"toolName":"bash"},"hooks":[]}"#;
+    place.write("hooks.json", &format!(r#"{{"hooks":[{},{bad},{}]}}"#, rule("a"), rule("b")));
+    place.check(
+        &["a", "b"],
+        SourceState::Partial,
+        &[
+            "hooks.json:1:83: hooks[1]: a rule needs the key `event`; rule `hooks.json#1` is left out",
+            "hooks.json:1:83: hooks[1]: a rule needs the key `handler`; rule `hooks.json#1` is left out",
+            "hooks.json:1:94: hooks[1].matcher: must be a string, not an object; rule `hooks.json#1` is left out",
+            "hooks.json:1:114: hooks[1].hooks: unknown key `hooks`, a rule has `id`, `event`, `matcher`, `handler`, `async`, `onVerdict`, `onError`, `final`, `mustDecide`, `mode`, `customEvent`, `runOn`, `disabled`, `description`, `metadata`; rule `hooks.json#1` is left out",
+        ],
+    );
+}
+
+#[test]
+fn case_055_the_same_text_in_two_sources_stays_two_rules() {
+    let mut place = Place::new();
+    place.write("one/hooks.json", &hooks(&["same"]));
+    place.write("two/hooks.json", &hooks(&["same"]));
+    place.source(Tier::Plugin, "one/hooks.json", true);
+    place.source(Tier::Plugin, "two/hooks.json", true);
+    let load = place.load();
+    assert_eq!(place.problems(&load), [] as [&str; 0]);
+    let files = load.catalog.unwrap().rules.iter().map(|rule| rule.file.to_path_buf()).collect::<Vec<_>>();
+    assert_eq!(files, [place.at("one/hooks.json"), place.at("two/hooks.json")]);
+}
+
+#[test]
+fn ids_are_unique_in_a_source() {
+    let mut place = Place::new();
+    place.write("rules/a.json", &hooks(&["x"]));
+    place.write("rules/b.json", &hooks(&["y", "x"]));
+    place.source(Tier::Local, "rules", false);
+    let twice = "rules/b.json:1:83: hooks[1]: the id `x` stands twice in this source";
+    place.check(&["x", "y"], SourceState::Partial, &[&format!("{twice}; rule `x` is left out")]);
+    place.settings.tiers.local.sources.clear();
+    place.source(Tier::Team, "rules", false);
+    place.check_refused(&[twice]);
+}
+
+#[test]
+fn law_10_central_sources_are_whole_or_not_at_all() {
+    for tier in [Tier::Managed, Tier::Team] {
+        let mut place = Place::new();
+        place.source(tier, "rules", false);
+        place.write("rules/a.json", &hooks(&["a"]));
+        place.write("rules/b.yaml", "hooks: [");
+        let place_of_error = "rules/b.yaml:1:8: not valid YAML: unclosed bracket '['";
+        place.check_refused(&[place_of_error]);
+        place.write("rules/b.yaml", &hooks(&["b"]));
+        place.check(&["a", "b"], SourceState::Loaded, &[]);
+        place.write("rules/b.yaml", "hooks: [");
+        place.check_refused(&[place_of_error]);
+        // One bad rule, one unknown key.
+        place.write(
+            "rules/b.yaml",
+            r#"{"hooks":[{"event":"Stop","whn":"x","handler":{"type":"decide","verdict":"block"}}]}"#,
+        );
+        place.check_refused(&["rules/b.yaml:1:27: hooks[0].whn: unknown key `whn`, did you mean `when`"]);
+    }
+}
+
+#[test]
+fn law_10_a_file_takes_its_rules_along_and_a_source_does_not() {
+    let mut place = Place::new();
+    place.source(Tier::Managed, "rules", true);
+    place.check(&[], SourceState::Absent, &["no rules are loaded: everything passes"]);
+    place.write("rules/a.json", &hooks(&["a"]));
+    place.write("rules/b.json", &hooks(&["b"]));
+    place.check(&["a", "b"], SourceState::Loaded, &[]);
+    fs::remove_file(place.at("rules/b.json")).unwrap();
+    place.check(&["a"], SourceState::Loaded, &["rules/b.json: is gone, and its rules with it"]);
+    place.check(&["a"], SourceState::Loaded, &[]);
+    fs::rename(place.at("rules"), place.at("away")).unwrap();
+    place.check_refused(&["rules: is gone as a whole, its rules stay in force until it is back"]);
+    fs::rename(place.at("away"), place.at("rules")).unwrap();
+    place.check(&["a"], SourceState::Loaded, &[]);
+}
+
+#[test]
+fn law_10_below_team_each_file_has_a_last_good_of_its_own() {
+    let mut place = Place::new();
+    place.source(Tier::Shared, "rules", false);
+    place.write("rules/a.json", &hooks(&["a"]));
+    place.write("rules/b.json", "{");
+    let message = "rules/b.json:1:1: not valid JSON: EOF while parsing an object";
+    place.check(&["a"], SourceState::Partial, &[message]);
+    place.write("rules/b.json", &hooks(&["b1", "b2"]));
+    place.check(&["a", "b1", "b2"], SourceState::Loaded, &[]);
+    place.write("rules/b.json", "{");
+    place.check(&["a", "b1", "b2"], SourceState::Stale, &[message]);
+    place.write("rules/a.json", &hooks(&["a2"]));
+    place.check(&["a2", "b1", "b2"], SourceState::Stale, &[message]);
+    // The last good text is judged by the settings of now.
+    place.settings.tiers.shared.mode = Mode::Shadow;
+    assert!(place.load().catalog.unwrap().rules.iter().all(|rule| rule.mode == Mode::Shadow));
+    // A source that cannot be read keeps all of them.
+    fs::rename(place.at("rules"), place.at("away")).unwrap();
+    place.check(
+        &["a2", "b1", "b2"],
+        SourceState::Stale,
+        &["rules: is not there, and not marked as `optional` in the settings"],
+    );
+    fs::rename(place.at("away"), place.at("rules")).unwrap();
+    fs::remove_file(place.at("rules/b.json")).unwrap();
+    place.check(&["a2"], SourceState::Loaded, &[]);
+    place.write("rules/b.json", "{");
+    place.check(&["a2"], SourceState::Partial, &[message]);
+}
+
+#[test]
+fn law_10_a_source_that_is_not_there_stops_the_start() {
+    for tier in Tier::ALL {
+        let mut place = Place::new();
+        place.source(tier, "rules", false);
+        place.check_refused(&["rules: is not there, and not marked as `optional` in the settings"]);
+    }
+}
+
+#[test]
+fn files_that_are_no_text_are_refused() {
+    let mut place = Place::new();
+    place.source(Tier::Managed, "rules", false);
+    place.write("rules/a.json", "");
+    fs::write(place.at("rules/a.json"), [b'{', 0xff]).unwrap();
+    std::os::unix::fs::symlink("nowhere", place.at("rules/b.json")).unwrap();
+    fs::write(place.at("rules/c.json"), vec![b' '; 1_048_577]).unwrap();
+    place.check_refused(&[
+        "rules/a.json: is not UTF-8 from byte 1 on",
+        "rules/b.json: cannot be read: No such file or directory (os error 2)",
+        "rules/c.json: is larger than 1048576 bytes",
+    ]);
+    let mut place = Place::new();
+    place.write("rules.toml", "");
+    place.source(Tier::Managed, "rules.toml", false);
+    place.check_refused(&["rules.toml: the name of a rule file must end in .json, .yaml or .yml"]);
+}
+
+#[test]
+fn law_11_below_team_a_mistyped_key_drops_its_rule_only() {
+    let mut place = Place::new();
+    place.source(Tier::Plugin, "hooks.json", true);
+    let bad = r#"{"id":"typo","event":"Stop","whn":"x","handler":{"type":"decide","verdict":"block"}}"#;
+    place.write("hooks.json", &format!(r#"{{"hooks":[{bad},{}]}}"#, rule("good")));
+    place.check(
+        &["good"],
+        SourceState::Partial,
+        &["hooks.json:1:39: hooks[0].whn: unknown key `whn`, did you mean `when`; rule `typo` is left out"],
+    );
+}
+
+#[test]
+fn law_12_defaults_are_central_and_by_event() {
+    let text = r#"{"defaults":[{"event":["PreToolUse","Stop"],"matcher":"^mcp__","verdict":"ask","reason":"r"}]}"#;
+    let mut place = Place::new();
+    place.source(Tier::Team, "rules.json", false);
+    place.write("rules.json", text);
+    let load = place.load();
+    assert_eq!(place.problems(&load), [] as [&str; 0]);
+    let defaults = load.catalog.unwrap().defaults;
+    let defaults =
+        defaults.iter().map(|d| (d.tier, &*d.event, d.matcher.as_str(), d.verdict, d.reason.as_str(), d.line));
+    assert_eq!(
+        defaults.collect::<Vec<_>>(),
+        [
+            (Tier::Team, "PreToolUse", "^mcp__", Verdict::Ask, "r", 1),
+            (Tier::Team, "Stop", "^mcp__", Verdict::Ask, "r", 1)
+        ]
+    );
+    let mut place = Place::new();
+    place.source(Tier::Local, "rules.json", false);
+    place.write("rules.json", &text.replacen('{', &format!("{{\"hooks\":[{}],", rule("a")), 1));
+    place.check(
+        &["a"],
+        SourceState::Partial,
+        &["rules.json:1:95: defaults: only managed and team files may have `defaults`, not local ones"],
+    );
+}
+
+#[test]
+fn case_098_101_a_default_is_per_event_and_matcher() {
+    let mut place = Place::new();
+    place.source(Tier::Managed, "rules.json", false);
+    place.write(
+        "rules.json",
+        r#"{"defaults":[{"event":"PreToolUse","matcher":"^safe_","verdict":"allow"},{"event":"PreToolUse","verdict":"block"}]}"#,
+    );
+    let catalog = place.load().catalog.unwrap();
+    let verdict = |tool: &str| catalog.defaults.iter().find(|d| d.matcher.matches(Some(tool))).map(|d| d.verdict);
+    assert_eq!((verdict("safe_read"), verdict("other")), (Some(Verdict::Allow), Some(Verdict::Block)));
+}
+
+#[test]
+fn case_099_no_rules_are_said() {
+    let mut place = Place::new();
+    let load = place.load();
+    assert_eq!(place.problems(&load), ["no rules are loaded: everything passes"]);
+    assert_eq!(load.problems[0].severity, Severity::Warning);
+    assert_eq!(load.catalog.unwrap().warnings, ["no rules are loaded: everything passes"]);
+}
+
+#[test]
+fn lower_tiers_run_commands_here_only_where_the_settings_allow_it() {
+    let mut place = Place::new();
+    place.source(Tier::Shared, "hooks.json", true);
+    place.write(
+        "hooks.json",
+        &format!(r#"{{"hooks":[{{"event":"Stop","handler":{{"type":"command","command":"x"}}}},{}]}}"#, rule("a")),
+    );
+    place.check(&["hooks.json#0", "a"], SourceState::Loaded, &[]);
+    place.settings.tiers.shared.server_commands = false;
+    place.check(
+        &["a"],
+        SourceState::Partial,
+        &["hooks.json:1:37: hooks[0].handler: command rules of tier shared may not run on this server, unless `tiers.shared.server_commands` is `allow`; rule `hooks.json#0` is left out"],
+    );
+}
+
+#[test]
+fn disabled_rules_are_left_out_silently_and_keep_their_position() {
+    let mut place = Place::new();
+    place.source(Tier::Managed, "a.json", false);
+    place.write(
+        "a.json",
+        r#"{"hooks":[{"disabled":true,"event":"Stop","when":"x"},{"disabled":false,"event":"Stop","handler":{"type":"decide","verdict":"block"}}]}"#,
+    );
+    place.check(&["a.json#1"], SourceState::Loaded, &[]);
+}
+
+#[test]
+fn check_counts_what_each_file_gives() {
+    let place = Place::new();
+    place.write("rules/a.json", &hooks(&["a", "b"]));
+    place.write("rules/b.json", r#"{"hooks":[{"event":"Stop"}]}"#);
+    place.write("c.json", r#"{"defaults":[{"event":"Stop","verdict":"ask"}]}"#);
+    let load = check_paths(&[place.at("rules"), place.at("c.json")], Tier::Managed, &LoadSettings::default());
+    assert!(load.has_errors() && load.catalog.is_none());
+    let file = |name: &str, rules, defaults| LoadedFile { tier: Tier::Managed, path: place.at(name), rules, defaults };
+    assert_eq!(load.files, [file("rules/a.json", 2, 0), file("rules/b.json", 0, 0), file("c.json", 0, 1)]);
+    assert_eq!(place.problems(&load), ["rules/b.json:1:11: hooks[0]: a rule needs the key `handler`"]);
+}
+
+/// Files that agents keep for themselves are a later issue: each is refused by name, none panics.
+#[test]
+fn files_of_agents_are_refused_by_name() {
+    let corpus = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
+    let Ok(entries) = fs::read_dir(&corpus) else { return };
+    for entry in entries {
+        let path = entry.unwrap().path();
+        for tier in [Tier::Managed, Tier::Shared] {
+            let load = check_paths(std::slice::from_ref(&path), tier, &LoadSettings::default());
+            let named = load.problems.iter().filter(|problem| problem.severity == Severity::Error);
+            assert!(
+                named.map(|problem| &problem.file).any(|file| file.ends_with(path.file_name().unwrap())),
+                "{path:?}"
+            );
+            assert!(load.catalog.is_none_or(|catalog| catalog.rules.is_empty()), "{path:?}");
+        }
+    }
+}
