@@ -17,7 +17,7 @@ use std::{
 };
 
 use hookd_proto::v1::{admin_service_server::AdminServiceServer, hook_service_server::HookServiceServer};
-use hookd_rules::{Environment, Severity};
+use hookd_rules::{Environment, Severity, SourceState};
 use hookd_runner::{Capacity, Runner};
 use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::task::TaskTracker;
@@ -251,11 +251,15 @@ impl App {
             writeln!(stdout, "hookd is ready: grpc={addresses} admin={admin_address}").and_then(|()| stdout.flush());
 
         signals.stop().await;
+        let cutting = drain.clone();
         let leaving = Leaving { settings: settings.drain, readiness, drain, open, pool, runner: runner.clone() };
         let exit = tokio::select! {
             () = leaving.leave() => Exit::Done,
             () = signals.stop() => {
                 warn!("a second signal: leaving at once");
+                // Calls first: that their children are killed must not become their answer.
+                cutting.close();
+                cutting.cut();
                 runner.shutdown(Duration::ZERO).await;
                 Exit::Forced
             }
@@ -292,6 +296,14 @@ fn details(live: &Live) -> Arc<dyn Fn() -> Vec<String> + Send + Sync> {
         let mut lines = vec![format!("revision: {}", live.current().revision)];
         if report.is_refused {
             lines.push("the last reload was refused: the rules before it stay in force".to_owned());
+        }
+        for source in &report.sources {
+            let what = match source.state {
+                SourceState::Stale => "stale",
+                SourceState::Partial => "in part",
+                SourceState::Loaded | SourceState::Absent => continue,
+            };
+            lines.push(format!("{what}: {} {}", source.tier, source.path.display()));
         }
         lines.extend(report.lines(Severity::Error).map(|error| format!("error: {error}")));
         lines

@@ -117,7 +117,6 @@ impl Drain {
     }
 
     /// Counts a call until the token is dropped.
-    #[must_use]
     pub fn call(&self) -> TaskTrackerToken {
         self.calls.token()
     }

@@ -8,6 +8,8 @@
 //! Corridors, which every room may use and which use no room: [`model`], [`settings`], [`catalog`], [`telemetry`],
 //! [`drain`].
 
+pub mod app;
+pub mod door;
 pub mod rpc;
 pub mod evaluate;
 pub mod select;

@@ -14,7 +14,7 @@ pub(super) fn check(settings: &LoadSettings, out: &mut impl Write) -> io::Result
             SourceState::Partial => "loaded in part",
             SourceState::Stale => "refused",
         };
-        writeln!(out, "source  {:<8} {}: {state}, rules: {}", source.tier, source.path.display(), source.rules)?;
+        writeln!(out, "source  {:<8} {}: {state}, rules: {}", source.tier.name(), source.path.display(), source.rules)?;
     }
     if let Some(catalog) = &load.catalog {
         write_rules(catalog, out)?;

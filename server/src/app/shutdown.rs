@@ -30,8 +30,8 @@ impl Leaving {
     /// Readiness off, the minimum delay, GOAWAY, calls finish, handlers in the background finish; at the limit what is
     /// left is cut and killed.
     pub(super) async fn leave(self) {
-        info!("leaving: not ready any more");
         let _not_ready = self.readiness.wait_for("shutdown");
+        info!("leaving: not ready any more");
         sleep(self.settings.min_delay).await;
 
         let end = Instant::now().checked_add(self.settings.limit).unwrap_or_else(Instant::now);

@@ -153,10 +153,7 @@ mod tests {
             get(&pages, Method::GET, "/").await,
             (404, "not found, try /livez, /readyz or /metrics\n".to_owned())
         );
-        assert_eq!(
-            get(&pages, Method::POST, "/livez").await,
-            (405, "POST is not served here, use GET\n".to_owned())
-        );
+        assert_eq!(get(&pages, Method::POST, "/livez").await, (405, "POST is not served here, use GET\n".to_owned()));
         assert!(get(&pages, Method::GET, "/metrics").await.1.ends_with("# EOF\n"));
     }
 }

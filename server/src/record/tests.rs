@@ -48,7 +48,7 @@ fn result(rule: Arc<Rule>, said: Result<Verdict, Failure>) -> RuleResult {
         Ok(verdict) => (Outcome::Gave(verdict), Ok(Arc::new(Answer { verdict, ..Answer::default() }))),
         Err(kind) => (Outcome::Failed, Err(Failed::new(kind, "secret text"))),
     };
-    RuleResult { rule, outcome, ran: Ran::said(said), recheck: false, blocked: None, dropped: String::new() }
+    RuleResult { rule, outcome, ran: Ran::said(said), recheck: false, blocked: None }
 }
 
 fn decision(verdict: Verdict, results: Vec<RuleResult>) -> Decision {

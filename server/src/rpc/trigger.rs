@@ -1,4 +1,5 @@
-//! `HookService`: a call comes in as a message and goes out as one; everything between is the other rooms'.
+//! `HookService`: a call comes in as a message and goes out as one; everything between is the other rooms'. Statuses and
+//! calls whose caller went away are counted at the door, where all of them pass.
 
 use std::{
     sync::Arc,
@@ -6,7 +7,7 @@ use std::{
 };
 
 use hookd_proto::v1::{self, hook_service_server::HookService};
-use tonic::{Code, Request, Response, Status, metadata::MetadataMap};
+use tonic::{Request, Response, Status, metadata::MetadataMap};
 
 use super::{
     parse::{Arrival, parse},
@@ -83,29 +84,9 @@ impl<H: Handlers> TriggerService<H> {
 impl<H: Handlers> HookService for TriggerService<H> {
     async fn trigger(&self, request: Request<v1::TriggerRequest>) -> Result<Response<v1::TriggerResponse>, Status> {
         let call = request.extensions().get::<Call>().copied().unwrap_or_else(|| Call::arriving(Peer::Remote));
-        let mut gone = Gone { recorder: &self.recorder, armed: true };
         let (metadata, _, message) = request.into_parts();
         let judged = self.judge(call, &metadata, message).await;
-        gone.armed = false;
-        judged.map(Response::new).map_err(|not_judged| {
-            let status = not_judged.into_status(&call.decision_id.to_string());
-            self.recorder.refused(status.code());
-            status
-        })
-    }
-}
-
-/// Counts a call whose caller went away: its future is dropped, and with it what runs for it.
-struct Gone<'a> {
-    recorder: &'a Recorder,
-    armed: bool,
-}
-
-impl Drop for Gone<'_> {
-    fn drop(&mut self) {
-        if self.armed {
-            self.recorder.refused(Code::Cancelled);
-        }
+        judged.map(Response::new).map_err(|not_judged| not_judged.into_status(&call.decision_id.to_string()))
     }
 }
 

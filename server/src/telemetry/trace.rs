@@ -113,6 +113,8 @@ mod tests {
             assert_eq!(context.parent, None, "{header}");
             assert_ne!(context.trace_id, Context::from_header(None).trace_id, "{header}");
         }
-        assert!(Context::from_header(Some("01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more")).parent.is_some());
+        assert!(
+            Context::from_header(Some("01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more")).parent.is_some()
+        );
     }
 }

@@ -42,8 +42,9 @@ where
         Box::pin(async move {
             let answer = tokio::select! {
                 biased;
-                answer = answering => answer,
+                // First: what comes of handlers that are killed at the cut is no answer.
                 () = cutting.cancelled() => Ok(refusal(NotJudged::Stopping, &extensions)),
+                answer = answering => answer,
             };
             drop(counted);
             answer

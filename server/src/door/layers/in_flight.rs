@@ -20,10 +20,7 @@ pub struct InFlight<S> {
     recorder: Arc<Recorder>,
 }
 
-pub(super) fn layer<S>(
-    places: Arc<Semaphore>,
-    recorder: Arc<Recorder>,
-) -> impl Layer<S, Service = InFlight<S>> {
+pub(super) fn layer<S>(places: Arc<Semaphore>, recorder: Arc<Recorder>) -> impl Layer<S, Service = InFlight<S>> {
     layer_fn(move |inner| InFlight { inner, places: Arc::clone(&places), recorder: Arc::clone(&recorder) })
 }
 
