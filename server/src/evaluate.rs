@@ -73,7 +73,7 @@ fn queue<H: Handlers>(handlers: &H, job: Job) -> RuleResult {
         Ok(()) => (Outcome::Queued, Ran { output: Some(QUEUED_OUTPUT.to_owned()), ..Ran::said(Ok(Arc::default())) }),
         Err(failed) => (Outcome::Failed, Ran::said(Err(failed))),
     };
-    RuleResult { rule, outcome, ran, recheck: false, blocked: None, dropped: String::new() }
+    RuleResult { rule, outcome, ran, recheck: false, blocked: None }
 }
 
 #[cfg(test)]

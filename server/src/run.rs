@@ -2,6 +2,7 @@
 //! bound a run; what an answer means for the verdict is decided elsewhere.
 
 mod command;
+mod decide;
 mod http;
 pub mod input;
 pub mod output;
@@ -11,6 +12,7 @@ mod testing;
 
 use std::{future::Future, sync::Arc, time::Duration};
 
+pub use decide::decide;
 pub use http::HttpError;
 pub use pool::{Pool, PoolError, PoolSettings};
 

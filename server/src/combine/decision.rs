@@ -144,12 +144,12 @@ fn decided_by(catalog: &Catalog, settled: &Settled, results: &[RuleResult]) -> O
 fn name_outranked(settled: &Settled, results: &mut [RuleResult]) {
     for index in &settled.outranked_halts {
         if let Some(result) = results.get_mut(*index) {
-            "halt dropped: a rule of a higher tier makes the agent go on".clone_into(&mut result.dropped);
+            "halt dropped: a rule of a higher tier makes the agent go on".clone_into(&mut result.ran.dropped);
         }
     }
     for index in &settled.outranked_blocks {
         if let Some(result) = results.get_mut(*index) {
-            "block dropped: a rule of its tier or a higher one halts the agent".clone_into(&mut result.dropped);
+            "block dropped: a rule of its tier or a higher one halts the agent".clone_into(&mut result.ran.dropped);
         }
     }
 }

@@ -9,10 +9,10 @@ use super::{Budget, queue};
 use crate::{
     combine::{FormId, Forms, Halt, Vote, Voter, Walked},
     model::{
-        Answer, Failed, Failure, Form, Modifies, OnError, Outcome, Ran, Rewrite, RewriteTarget, Rule, RuleResult, Tier,
-        Trigger, Verdict,
+        Answer, Failed, Form, Modifies, OnError, Outcome, Ran, Rewrite, RewriteTarget, Rule, RuleResult, Tier, Trigger,
+        Verdict,
     },
-    run::{Call, Handlers, Job},
+    run::{Call, Handlers, Job, decide},
     select,
 };
 
@@ -112,9 +112,10 @@ impl<'a, H: Handlers> Chain<'a, H> {
             (Timing::Sync, Mode::Enforce, _) => self.ask(rule, false).await,
             // It costs nothing and can tell at once what it would have given.
             (Timing::Sync, Mode::Shadow, Handler::Decide(answer)) => {
-                let said = self.admit(answer).map(|()| Arc::clone(answer));
-                let outcome = said.as_ref().map_or(Outcome::Failed, |answer| Outcome::Gave(self.verdict_of(answer)));
-                self.note(rule, outcome, Ran::said(said), false, None);
+                let ran = decide(rule, self.trigger, answer);
+                let gave = ran.said.as_ref().map(|answer| Outcome::Gave(self.verdict_of(answer)));
+                let outcome = gave.unwrap_or(Outcome::Failed);
+                self.note(rule, outcome, ran, false, None);
             }
             (Timing::Sync, Mode::Shadow, _) | (Timing::Async, ..) => {
                 let job = Job {
@@ -130,12 +131,7 @@ impl<'a, H: Handlers> Chain<'a, H> {
 
     /// Asks a rule that decides, and lets its answer count.
     async fn ask(&mut self, rule: &Arc<Rule>, recheck: bool) {
-        let mut ran = self.run(rule, recheck).await;
-        if let Ok(answer) = &ran.said
-            && let Err(failed) = self.admit(answer)
-        {
-            ran.said = Err(failed);
-        }
+        let ran = self.run(rule, recheck).await;
         match &ran.said {
             Ok(answer) => {
                 let answer = Arc::clone(answer);
@@ -150,8 +146,7 @@ impl<'a, H: Handlers> Chain<'a, H> {
 
     async fn run(&self, rule: &Arc<Rule>, recheck: bool) -> Ran {
         let timeout = match &rule.handler {
-            // No I/O, no budget.
-            Handler::Decide(answer) => return Ran::said(Ok(Arc::clone(answer))),
+            Handler::Decide(answer) => return decide(rule, self.trigger, answer),
             Handler::Command(command) => command.timeout,
             Handler::Http(http) => http.timeout,
         };
@@ -237,17 +232,9 @@ impl<'a, H: Handlers> Chain<'a, H> {
         }
     }
 
-    fn note(
-        &mut self,
-        rule: &Arc<Rule>,
-        outcome: Outcome,
-        mut ran: Ran,
-        recheck: bool,
-        blocked: Option<String>,
-    ) -> usize {
+    fn note(&mut self, rule: &Arc<Rule>, outcome: Outcome, ran: Ran, recheck: bool, blocked: Option<String>) -> usize {
         let rule = Arc::clone(rule);
-        let dropped = std::mem::take(&mut ran.dropped);
-        self.walked.results.push(RuleResult { rule, outcome, ran, recheck, blocked, dropped });
+        self.walked.results.push(RuleResult { rule, outcome, ran, recheck, blocked });
         self.walked.results.len().saturating_sub(1)
     }
 
@@ -262,22 +249,6 @@ impl<'a, H: Handlers> Chain<'a, H> {
         let event = self.trigger.event;
         let halts = answer.halt.is_some() && event.prevents() && !event.is_stop_like();
         if halts { Verdict::Block } else { answer.verdict }
-    }
-
-    /// Refuses an answer whose rewrite the event cannot carry (design §5).
-    fn admit(&self, answer: &Answer) -> Result<(), Failed> {
-        let modifies = self.trigger.event.modifies;
-        let cannot = |what: &str| {
-            let event = &self.trigger.event_name;
-            Err(Failed::new(Failure::BadOutput, format!("`{what}` on {event}, which cannot carry it")))
-        };
-        if answer.modified_params.is_some() && modifies != Modifies::Params {
-            return cannot("modifiedParams");
-        }
-        if answer.modified_result.is_some() && modifies != Modifies::Result {
-            return cannot("modifiedResult");
-        }
-        Ok(())
     }
 }
 

@@ -23,6 +23,8 @@ pub enum Failure {
     Overloaded,
     /// It was cancelled because the server shuts down.
     Cancelled,
+    /// A fault in hookd itself.
+    Internal,
 }
 
 impl Failure {
@@ -40,6 +42,7 @@ impl Failure {
             Self::HttpStatus => "http_status",
             Self::Overloaded => "overloaded",
             Self::Cancelled => "cancelled",
+            Self::Internal => "internal",
         }
     }
 }

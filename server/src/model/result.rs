@@ -72,8 +72,6 @@ pub struct RuleResult {
     pub recheck: bool,
     /// It blocked, for this reason; an unforgiven failure blocks too.
     pub blocked: Option<String>,
-    /// What was dropped from its answer, and why. Empty: nothing.
-    pub dropped: String,
 }
 
 impl RuleResult {

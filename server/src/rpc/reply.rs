@@ -106,10 +106,10 @@ fn result(result: RuleResult) -> v1::HookResult {
     };
     let text = |value: Option<&hookd_json::Value>| value.map(hookd_json::to_text);
     let given = answer.as_ref().map(|answer| answer.reason.clone()).unwrap_or_default();
-    let reason = match (given.is_empty(), result.dropped.is_empty()) {
+    let reason = match (given.is_empty(), result.ran.dropped.is_empty()) {
         (_, true) => given,
-        (true, false) => result.dropped,
-        (false, false) => format!("{given} ({})", result.dropped),
+        (true, false) => result.ran.dropped,
+        (false, false) => format!("{given} ({})", result.ran.dropped),
     };
     v1::HookResult {
         ok: failed.is_none(),
@@ -199,6 +199,7 @@ fn failure(failure: Failure) -> v1::Failure {
         Failure::HttpStatus => v1::Failure::HttpStatus,
         Failure::Overloaded => v1::Failure::Overloaded,
         Failure::Cancelled => v1::Failure::Cancelled,
+        Failure::Internal => v1::Failure::Internal,
     }
 }
 

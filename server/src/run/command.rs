@@ -171,7 +171,7 @@ fn ran(finished: Finished, granted: Duration, expect: &Expect) -> Ran {
         End::TimedOut => Failed::timed_out(granted),
         End::Cancelled => super::cancelled(),
         End::DidNotStart(why) => Failed::new(Failure::DidNotStart, why),
-        End::Lost(why) => Failed::new(Failure::Exited, why),
+        End::Lost(why) => Failed::new(Failure::Internal, why),
     };
     ran.said = Err(failed);
     ran

@@ -23,10 +23,10 @@ pub struct Asked<'a> {
 /// numbers keep their digits.
 ///
 /// # Errors
-/// [`Failure::DidNotStart`] where a text of the trigger or the form is not JSON.
+/// [`Failure::Internal`] where a text of the trigger or the form is not JSON.
 pub fn line(trigger: &Trigger, asked: &Asked<'_>) -> Result<Vec<u8>, Failed> {
     write(trigger, asked)
-        .map_err(|error| Failed::new(Failure::DidNotStart, format!("the input could not be written: {error}")))
+        .map_err(|error| Failed::new(Failure::Internal, format!("the input could not be written: {error}")))
 }
 
 fn write(trigger: &Trigger, asked: &Asked<'_>) -> Result<Vec<u8>, serde_json::Error> {

@@ -14,11 +14,11 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     Call, Handlers, HttpError, Job,
     command::{Commands, Started},
+    decide,
     http::{Http, Post},
     input::{self, Asked},
-    output::{self, Expect},
 };
-use crate::model::{Answer, Failed, Failure, Ran, Rule, Trigger, Verdict};
+use crate::model::{Failed, Failure, Ran, Rule};
 
 /// What handlers run with.
 #[derive(Clone)]
@@ -113,24 +113,18 @@ impl Pool {
         }
     }
 
-    async fn ask(&self, call: Call<'_>) -> Ran {
+    async fn ask(&self, call: Call<'_>) -> Result<Ran, Failed> {
         let Call { rule, trigger, form, recheck, granted } = call;
-        if let Handler::Decide(answer) = &rule.handler {
-            return decide(rule, trigger, answer);
-        }
-        let input = match input::line(trigger, &Asked { rule, form, recheck, decision: None }) {
-            Ok(input) => input,
-            Err(failed) => return Ran::said(Err(failed)),
-        };
-        match &rule.handler {
+        let input = || input::line(trigger, &Asked { rule, form, recheck, decision: None });
+        Ok(match &rule.handler {
+            Handler::Decide(answer) => decide(rule, trigger, answer),
             Handler::Command(handler) => {
-                self.commands.run(Started { rule, trigger, handler, stdin: input }, granted).await
+                self.commands.run(Started { rule, trigger, handler, stdin: input()? }, granted).await
             }
             Handler::Http(handler) => {
-                Box::pin(self.http.run(Post { rule, trigger, handler, body: input }, granted)).await
+                Box::pin(self.http.run(Post { rule, trigger, handler, body: input()? }, granted)).await
             }
-            Handler::Decide(answer) => decide(rule, trigger, answer),
-        }
+        })
     }
 
     /// The run of a job, with its place among the children taken.
@@ -146,13 +140,10 @@ impl Pool {
                 let body = input::line(trigger, &asked)?;
                 let (http, rule, trigger) = (Arc::clone(&self.http), Arc::clone(rule), Arc::clone(trigger));
                 Box::pin(async move {
-                    match &rule.handler {
-                        Handler::Http(handler) => {
-                            let post = Post { rule: &rule, trigger: &trigger, handler, body };
-                            http.run(post, handler.timeout).await
-                        }
-                        Handler::Command(_) | Handler::Decide(_) => Ran::said(Ok(Arc::default())),
-                    }
+                    let Handler::Http(handler) = &rule.handler else {
+                        return Ran::said(Err(Failed::new(Failure::Internal, "not an http handler")));
+                    };
+                    http.run(Post { rule: &rule, trigger: &trigger, handler, body }, handler.timeout).await
                 })
             }
             Handler::Decide(answer) => Box::pin(std::future::ready(decide(rule, trigger, answer))),
@@ -166,8 +157,8 @@ type Ended = dyn Fn(&Rule, &Ran) + Send + Sync;
 type Running = Pin<Box<dyn Future<Output = Ran> + Send>>;
 
 impl Handlers for Pool {
-    fn run(&self, call: Call<'_>) -> impl Future<Output = Ran> + Send {
-        self.ask(call)
+    async fn run(&self, call: Call<'_>) -> Ran {
+        self.ask(call).await.unwrap_or_else(|failed| Ran::said(Err(failed)))
     }
 
     fn queue(&self, job: Job) -> Result<(), Failed> {
@@ -199,11 +190,6 @@ impl Handlers for Pool {
         });
         Ok(())
     }
-}
-
-fn decide(rule: &Rule, trigger: &Trigger, answer: &Arc<Answer>) -> Ran {
-    let decides = answer.verdict != Verdict::None;
-    Ran::said(output::check(answer, decides, &Expect::of(rule, trigger)).map(|()| Arc::clone(answer)))
 }
 
 /// One line for each end, without outputs; for a shadow rule it says what the rule would have given.

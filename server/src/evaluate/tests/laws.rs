@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use hookd_rules::{Handler, Mode, OnError, PerTier, Timing};
 
@@ -251,7 +251,7 @@ async fn law_06_async_and_shadow_never_decide() {
             rule.mode = Mode::Shadow;
             rule.is_final = true;
             let Said::Answer(answer) = everything() else { panic!("it is an answer") };
-            rule.handler = Handler::Decide(answer.into());
+            rule.handler = Handler::Decide(Arc::from(answer));
         })
         .says(Plugin, "last", gives(Verdict::Ask));
     let judged = rules.decide(call("PreToolUse", r#"{"n":0}"#)).await;
@@ -425,13 +425,15 @@ async fn law_13_on_stop_a_halt_wins_over_a_block_from_its_tier_or_below() {
     let judged = rules.decide(call("Stop", "{}")).await;
     assert_eq!(judged.verdict(), (Verdict::None, "", Some("halts")));
     assert_eq!(judged.decision.halt.as_deref(), Some("enough"));
-    let dropped = judged.decision.results.iter().map(|result| result.dropped.as_str()).collect::<Vec<_>>();
+    let dropped = judged.decision.results.iter().map(|result| result.ran.dropped.as_str()).collect::<Vec<_>>();
     assert_eq!(dropped, ["", "block dropped: a rule of its tier or a higher one halts the agent"]);
 }
 
 #[tokio::test]
 async fn a_rewrite_that_the_event_cannot_carry_is_a_failure() {
-    let rules = Rules::default().says(Managed, "a", rewrites("{}"));
+    let rewrite = Answer { modified_params: Some(hookd_json::parse("{}").unwrap()), ..Answer::default() };
+    let rules =
+        Rules::default().says(Managed, "a", silent()).with(|rule| rule.handler = Handler::Decide(rewrite.into()));
     let judged = rules.decide(call_with_result("PostToolUse", "1")).await;
     assert_eq!(judged.results(), ["a failed"]);
     assert!(judged.decision.degraded);

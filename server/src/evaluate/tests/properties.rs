@@ -6,7 +6,7 @@ use hookd_rules::{Mode, OnError, Timing};
 use proptest::prelude::*;
 
 use super::support::*;
-use crate::model::{Answer, Cause, Event, Failure, Outcome, Tier, Verdict};
+use crate::model::{Answer, Cause, Event, Failure, Modifies, Outcome, Tier, Verdict};
 
 /// What a rule does with a call whose parameters are `{"n":N}`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -83,6 +83,7 @@ fn rule_sets() -> impl Strategy<Value = Vec<Spec>> {
 /// Evaluates the rules on `{"n":0}`; rule `rI` is the I-th of `specs`.
 fn evaluate(event: &str, specs: &[Spec], slow: bool) -> Judged {
     let mut rules = Rules::default();
+    let carries = Event::known(event).is_none_or(|event| event.modifies == Modifies::Params);
     for (index, spec) in specs.iter().enumerate() {
         let (actions, millis) = (spec.actions, if slow { spec.millis } else { 0 });
         rules = rules
@@ -91,6 +92,10 @@ fn evaluate(event: &str, specs: &[Spec], slow: bool) -> Judged {
                 let said = match actions[n as usize] {
                     Action::Silent => silent(),
                     Action::Gives(verdict) => gives(verdict),
+                    // The run room takes a rewrite that the event cannot carry for a failure.
+                    Action::Rewrites(_) | Action::AllowsAndRewrites(_) | Action::AsksAndRewrites(_) if !carries => {
+                        Said::Fails(Failure::BadOutput)
+                    }
                     Action::Rewrites(n) => rewrites(&params(n)),
                     Action::AllowsAndRewrites(n) => rewrites_and(Verdict::Allow, n),
                     Action::AsksAndRewrites(n) => rewrites_and(Verdict::Ask, n),

@@ -4,7 +4,7 @@ use tokio::{io::AsyncReadExt as _, net::unix::pipe};
 
 use super::*;
 use crate::{
-    model::Tier,
+    model::{Answer, Tier, Verdict},
     run::{
         Known,
         testing::{self, LONG, PATH, failed, gave, gist, job, shell, trigger},
