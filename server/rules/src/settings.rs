@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::SecretString;
 
 use crate::{Fallbacks, Mode, OnError, PerTier, Tier, TierPolicy};
 
@@ -103,12 +103,6 @@ impl Environment {
     /// The value of the variable `name`.
     pub(crate) fn get(&self, name: &str) -> Option<&SecretString> {
         self.0.get(name)
-    }
-
-    /// Whether the variable `name` is set to exactly `value`.
-    #[must_use]
-    pub fn holds(&self, name: &str, value: &str) -> bool {
-        self.0.get(name).is_some_and(|held| held.expose_secret() == value)
     }
 }
 

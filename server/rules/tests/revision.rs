@@ -17,6 +17,8 @@ const RULES: &str = r#"{
   "defaults": [{"event": "PreToolUse", "matcher": "^mcp__", "verdict": "ask", "reason": "r"}]
 }"#;
 
+type Change = fn(&mut LoadSettings);
+
 fn revision_of(name: &str, text: &str, change: impl FnOnce(&mut LoadSettings)) -> String {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join(name);
@@ -96,7 +98,7 @@ fn law_09_whatever_changes_a_verdict_counts() {
     let two = one.replace("\"1\"", "\"2\"");
     differs(self::revision(&format!(r#"{{"hooks":[{one},{two}]}}"#)), "order");
     differs(self::revision(&format!(r#"{{"hooks":[{two},{one}]}}"#)), "order");
-    let settings: [(&str, fn(&mut LoadSettings)); 5] = [
+    let settings: [(&str, Change); 5] = [
         ("mode", |s| s.tiers.managed.mode = Mode::Shadow),
         ("may_allow", |s| s.tiers.plugin.policy.may_allow = true),
         ("on_error", |s| s.tiers.managed.policy.on_error = OnError::Allow),
@@ -141,11 +143,13 @@ fn yaml(value: &Value, indent: usize) -> String {
     let pad = " ".repeat(indent);
     match value {
         Value::Array(items) if !items.is_empty() => {
-            items.iter().map(|item| format!("\n{pad}-{}", yaml(item, indent + 2))).collect()
+            items.iter().map(|item| format!("\n{pad}-{}", yaml(item, indent.saturating_add(2)))).collect()
         }
         Value::Object(map) if !map.is_empty() => map
             .iter()
-            .map(|(key, value)| format!("\n{pad}{}: # a comment{}", Value::from(key.as_str()), yaml(value, indent + 2)))
+            .map(|(key, value)| {
+                format!("\n{pad}{}: # a comment{}", Value::from(key.as_str()), yaml(value, indent.saturating_add(2)))
+            })
             .collect(),
         Value::Array(_) | Value::Object(_) => format!("\n{pad}{value}"),
         leaf => format!("\n{pad}{leaf}"),
