@@ -17,7 +17,7 @@ use hookd_proto::v1::{
 };
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Bytes;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -29,6 +29,7 @@ use tokio::{
     time::timeout,
 };
 use tonic::{IntoRequest, Status, transport::Channel};
+use tower::util::BoxCloneService;
 
 use crate::{Process, processes, program, within};
 
@@ -58,6 +59,10 @@ pub struct Hookd {
     log: Lines,
     channel: Channel,
 }
+
+/// A connection that does not watch deadlines.
+pub type PatientChannel =
+    BoxCloneService<hyper::Request<tonic::body::Body>, hyper::Response<hyper::body::Incoming>, hyper::Error>;
 
 /// How a hookd ended that did not start.
 #[derive(Debug)]
@@ -266,6 +271,17 @@ impl Hookd {
     pub async fn client(&self) -> HookServiceClient<Channel> {
         let channel = Channel::from_shared(format!("http://{}", self.address())).unwrap();
         HookServiceClient::new(channel.connect().await.unwrap())
+    }
+
+    /// The generated client on a bare connection: it sends `grpc-timeout` and does not watch it, so that what comes
+    /// back is always the server's own answer.
+    pub async fn patient_client(&self) -> HookServiceClient<PatientChannel> {
+        let stream = TokioIo::new(TcpStream::connect(self.address()).await.unwrap());
+        let (sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+        tokio::spawn(connection);
+        let send = tower::service_fn(move |request| sender.clone().send_request(request));
+        let origin = format!("http://{}", self.address()).parse().unwrap();
+        HookServiceClient::with_origin(BoxCloneService::new(send), origin)
     }
 
     /// The generated client of the administration.

@@ -20,8 +20,10 @@
 //! assert_eq!(hookd.wait_exit().await.code(), Some(0));
 //! ```
 //!
+//! - [`rule`], [`sh`], [`decide`], [`http`] and [`with`] make rules shorter to write.
 //! - [`Hookd::try_trigger`] gives the status, [`with_deadline`] sets `grpc-timeout`, [`Hookd::client`] is the generated
-//!   client on a connection of its own, [`Hookd::admin`] the one of the administration.
+//!   client on a connection of its own, [`Hookd::admin`] the one of the administration, and
+//!   [`Hookd::patient_client`] one that leaves deadlines to the server.
 //! - [`Hookd::log_lines`] is its log so far, [`Hookd::metric`] one number of `/metrics`, [`Hookd::admin_get`] any page.
 //! - [`Hookd::path`] is a file in its folder. Handlers find that folder as `$TMPDIR/..`.
 //! - [`HookdBuilder::start_refused`] is for settings and rules that must keep it from starting.
@@ -43,16 +45,18 @@ mod http_stub;
 mod processes;
 mod program;
 mod request;
+mod rules;
 mod said;
 mod wait;
 
-pub use hookd::{Hookd, HookdBuilder, Refused};
+pub use hookd::{Hookd, HookdBuilder, PatientChannel, Refused};
 pub use hookd_proto::v1;
 pub use hookd_proto::v1::Tier;
 pub use http_stub::{HttpStub, Reply, Request};
 pub use processes::Process;
 pub use program::program;
 pub use request::{TriggerRequestExt, event, post_tool_use, pre_tool_use, with_deadline};
+pub use rules::{decide, http, rule, sh, with};
 pub use rustix::process::Signal;
 pub use said::said;
 pub use wait::{GENEROUS, eventually, within};

@@ -3,3 +3,5 @@
 
 #[cfg(test)]
 mod laws;
+#[cfg(test)]
+mod quickstart;
