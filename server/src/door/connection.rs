@@ -1,5 +1,7 @@
 //! One connection of a caller, from its first byte to its end.
 
+mod preface;
+
 use std::{
     hash::{BuildHasher as _, RandomState},
     pin::pin,
@@ -24,6 +26,9 @@ use super::{
     listener::{Listener, Stream},
 };
 use crate::{drain::Drain, settings::Http2Settings, telemetry::call::Peer};
+
+/// How long a peer may take to say that it speaks HTTP/2.
+const PREFACE_LIMIT: Duration = Duration::from_secs(10);
 
 /// How connections are served.
 #[derive(Debug, Clone)]
@@ -70,6 +75,16 @@ impl Connections {
         S: Clone + Send + 'static,
         S::Future: Send + 'static,
     {
+        // A connection on which nothing comes must neither stay open nor hold the exit.
+        let stream = tokio::select! {
+            // First: what has been sent already is served.
+            biased;
+            read = timeout(PREFACE_LIMIT, preface::read(stream)) => match read {
+                Ok(Ok(stream)) => stream,
+                Ok(Err(_)) | Err(_) => return,
+            },
+            () = self.drain.closing().cancelled() => return,
+        };
         let connection = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .keep_alive_interval(self.http2.keepalive_interval)

@@ -12,7 +12,12 @@ use tokio::sync::Semaphore;
 use tonic::{body::Body, service::Routes};
 use tower::ServiceBuilder;
 
-use crate::{drain::Drain, record::Recorder, telemetry::call::Peer};
+use crate::{
+    drain::Drain,
+    record::Recorder,
+    rpc::status::NotJudged,
+    telemetry::call::{Call, Peer},
+};
 
 pub use arrival::Arrival;
 pub use cut::Cut;
@@ -65,9 +70,13 @@ fn is_evaluation(request: &http::Request<Body>) -> bool {
     request.uri().path().starts_with("/hookd.v1.HookService/")
 }
 
+/// What the arrival knows of a call.
+fn call_of(request: &http::Request<Body>) -> Option<Call> {
+    request.extensions().get().copied()
+}
+
 /// The status as an answer.
-fn refusal(not_judged: crate::rpc::status::NotJudged, request: &http::Extensions) -> Answer {
-    let call = request.get::<crate::telemetry::call::Call>();
+fn refusal(not_judged: NotJudged, call: Option<Call>) -> Answer {
     let decision_id = call.map(|call| call.decision_id.to_string()).unwrap_or_default();
     not_judged.into_status(&decision_id).into_http()
 }

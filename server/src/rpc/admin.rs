@@ -178,3 +178,22 @@ fn source(source: &Source) -> v1::SourceStatus {
 fn count(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use tonic::Code;
+
+    use super::*;
+
+    #[test]
+    fn peers_on_other_machines_are_refused() {
+        let mut request = Request::new(v1::ReloadRequest {});
+        request.extensions_mut().insert(Call::arriving(Peer::Local));
+        assert!(admit(&request).is_ok());
+        request.extensions_mut().insert(Call::arriving(Peer::Remote));
+        let status = admit(&request).unwrap_err();
+        assert_eq!(status.code(), Code::PermissionDenied);
+        assert!(status.metadata().contains_key(crate::rpc::status::DECISION_ID));
+        assert_eq!(admit(&Request::new(())).unwrap_err().code(), Code::PermissionDenied);
+    }
+}

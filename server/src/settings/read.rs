@@ -228,7 +228,7 @@ fn limits(mut section: Section<'_, '_>) -> Limits {
         children: section.count("children", 64),
         child_queue: section.count("child_queue", 256),
         async_in_flight: section.count("async_in_flight", 256),
-        message_bytes: section.size("message_bytes", 4 * MIB),
+        message_bytes: section.message_size("message_bytes", 4 * MIB),
         output_bytes: section.size("output_bytes", MIB),
     };
     if limits.max_deadline < limits.default_deadline {

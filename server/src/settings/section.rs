@@ -113,6 +113,12 @@ impl<'r, 'o> Section<'r, 'o> {
         self.read(key, size, "a size over 0 and at most 1GiB, such as 4MiB or 65536").unwrap_or(default)
     }
 
+    /// A size that also holds an answer which has nothing left to leave out.
+    pub(super) fn message_size(&mut self, key: &'static str, default: usize) -> usize {
+        let parse = |value: &Value| size(value).filter(|bytes| *bytes >= 16 << 10);
+        self.read(key, parse, "a size from 16KiB to 1GiB, such as 4MiB or 65536").unwrap_or(default)
+    }
+
     pub(super) fn count(&mut self, key: &'static str, default: usize) -> usize {
         let parse = |value: &Value| whole_number(value).filter(|count| (1..=1_000_000).contains(count));
         let count = self.read(key, parse, "a whole number from 1 to 1000000, such as 64");

@@ -187,7 +187,11 @@ fn what_is_wrong_is_told_with_key_value_and_what_is_right() {
     );
     refused(
         "limits: { message_bytes: 4 MiBs }",
-        "s.yaml: limits.message_bytes: \"4 MiBs\" is not a size over 0 and at most 1GiB, such as 4MiB or 65536",
+        "s.yaml: limits.message_bytes: \"4 MiBs\" is not a size from 16KiB to 1GiB, such as 4MiB or 65536",
+    );
+    refused(
+        "limits: { output_bytes: 0 }",
+        "s.yaml: limits.output_bytes: `0` is not a size over 0 and at most 1GiB, such as 4MiB or 65536",
     );
     refused(
         "commands: { path: \"/bin:.\" }",

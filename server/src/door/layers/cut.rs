@@ -7,7 +7,7 @@ use http::Request;
 use tonic::body::Body;
 use tower::{Layer, Service, layer::layer_fn};
 
-use super::{Answer, Answering, is_evaluation, refusal};
+use super::{Answer, Answering, call_of, is_evaluation, refusal};
 use crate::{drain::Drain, rpc::status::NotJudged};
 
 /// Counts calls for the drain, and answers those that are still running at its limit with `UNAVAILABLE`.
@@ -36,14 +36,14 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Answering {
         let counted = is_evaluation(&request).then(|| self.drain.call());
-        let extensions = request.extensions().clone();
+        let call = call_of(&request);
         let cutting = self.drain.cutting().clone();
         let answering = self.inner.call(request);
         Box::pin(async move {
             let answer = tokio::select! {
                 biased;
                 // First: what comes of handlers that are killed at the cut is no answer.
-                () = cutting.cancelled() => Ok(refusal(NotJudged::Stopping, &extensions)),
+                () = cutting.cancelled() => Ok(refusal(NotJudged::Stopping, call)),
                 answer = answering => answer,
             };
             drop(counted);

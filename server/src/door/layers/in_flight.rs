@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use tonic::body::Body;
 use tower::{Layer, Service, layer::layer_fn};
 
-use super::{Answer, Answering, is_evaluation, refusal};
+use super::{Answer, Answering, call_of, is_evaluation, refusal};
 use crate::{record::Recorder, rpc::status::NotJudged};
 
 /// Lets so many calls be evaluated at a time, over all connections, and sheds the others at once.
@@ -43,7 +43,7 @@ where
         }
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
             self.recorder.shed();
-            let refused = refusal(NotJudged::Shed, request.extensions());
+            let refused = refusal(NotJudged::Shed, call_of(&request));
             return Box::pin(async move { Ok(refused) });
         };
         let answering = self.inner.call(request);

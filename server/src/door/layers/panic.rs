@@ -11,7 +11,7 @@ use tonic::body::Body;
 use tower::{Layer, Service, layer::layer_fn};
 use tracing::error;
 
-use super::{Answer, Answering, refusal};
+use super::{Answer, Answering, call_of, refusal};
 use crate::rpc::status::NotJudged;
 
 /// Answers a call whose evaluation panicked with `INTERNAL`; all others live on.
@@ -38,7 +38,7 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Answering {
-        let extensions = request.extensions().clone();
+        let call = call_of(&request);
         // What a call leaves behind is its own; what calls share is changed whole or not at all.
         let called = std::panic::catch_unwind(AssertUnwindSafe(|| self.inner.call(request)));
         Box::pin(async move {
@@ -48,7 +48,7 @@ where
             };
             answered.unwrap_or_else(|panic| {
                 error!(message = text(&*panic), "a call panicked");
-                Ok(refusal(NotJudged::Internal, &extensions))
+                Ok(refusal(NotJudged::Internal, call))
             })
         })
     }
