@@ -125,7 +125,7 @@ async fn start(arguments: Arguments) -> Result<Exit, StartError> {
         let load = settings.for_rules(settings.listens_locally(), environment());
         return Ok(check::check(&load, &mut io::stdout())?);
     }
-    telemetry::init(&settings.log).map_err(io::Error::other)?;
+    let _last_lines = telemetry::init(&settings.log).map_err(io::Error::other)?;
     let signals = Signals::install()?;
     App::bind(origin, settings).await?.serve(signals).await
 }

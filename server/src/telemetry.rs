@@ -1,30 +1,36 @@
 //! Logs and trace context.
 
 pub mod call;
+mod lines;
 pub mod trace;
 
 use std::io::IsTerminal as _;
 
 use tracing_subscriber::{EnvFilter, Registry, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
-use crate::settings::{LogFormat, LogSettings};
+pub use lines::LastLines;
 
-/// Sends logs to stderr from now on, for the whole process: for people on a terminal, as JSON otherwise.
+use crate::settings::{LogFormat, LogSettings};
+use lines::Lines;
+
+/// Sends logs to stderr from now on, for the whole process: for people on a terminal, as JSON otherwise. What is given
+/// back is to be kept to the end of the process.
 ///
 /// # Errors
 /// Where the filter cannot be parsed, or logs already go somewhere.
-pub fn init(settings: &LogSettings) -> anyhow::Result<()> {
+pub fn init(settings: &LogSettings) -> anyhow::Result<LastLines> {
     let human = match settings.format {
         LogFormat::Auto => std::io::stderr().is_terminal(),
         LogFormat::Human => true,
         LogFormat::Json => false,
     };
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let (writer, last_lines) = Lines::to(std::io::stderr())?;
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer);
     let registry = Registry::default().with(EnvFilter::try_new(&settings.filter)?);
     if human {
         registry.with(lines.with_ansi(std::io::stderr().is_terminal()).with_target(false)).try_init()?;
     } else {
         registry.with(lines.json().flatten_event(true).with_current_span(false).with_span_list(false)).try_init()?;
     }
-    Ok(())
+    Ok(last_lines)
 }
