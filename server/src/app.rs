@@ -240,9 +240,6 @@ impl App {
         }
         let hangups = signals.hangups();
         let reloading = tokio::spawn(reload.run(live.clone(), hangups));
-        if live.current().rules.is_empty() && live.current().defaults.is_empty() {
-            warn!("no rules are loaded: everything passes");
-        }
         drop(starting);
         info!(grpc = addresses, admin = %admin_address, version = env!("CARGO_PKG_VERSION"), "serving");
         let mut stdout = io::stdout();

@@ -121,7 +121,10 @@ async fn it_serves_judges_and_shows_itself() {
     let folder = Folder::new();
     folder.write("managed/guard.json", RULE);
     let server = folder.serve("tiers: { managed: { sources: [ managed ] } }").await;
-    let answer = server.hooks().await.trigger(trigger("Bash")).await.unwrap().into_inner();
+    let mut request = tonic::Request::new(trigger("Bash"));
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    request.metadata_mut().insert("traceparent", parent.parse().unwrap());
+    let answer = server.hooks().await.trigger(request).await.unwrap().into_inner();
     assert_eq!((answer.verdict(), answer.reason.as_str()), (Verdict::Block, "no"));
     assert_eq!(server.get("/livez").await, (200, "ok\n".to_owned()));
     assert_eq!(server.get("/readyz").await, (200, format!("ready\nrevision: {}\n", answer.policy_revision)));
@@ -138,14 +141,26 @@ async fn it_serves_judges_and_shows_itself() {
         assert!(metrics.contains(&sample), "{sample}{metrics}");
     }
     let line = server.logged("decided").await;
-    assert_eq!((&line["verdict"], &line["rule"], &line["tool"]), (&"block".into(), &"guard".into(), &"Bash".into()));
+    let keys = ["event", "verdict", "rule", "tier", "tool", "decision_id", "trace_id", "revision"];
+    let expected = [
+        "PreToolUse",
+        "block",
+        "guard",
+        "managed",
+        "Bash",
+        &answer.decision_id,
+        "4bf92f3577b34da6a3ce929d0e0e4736",
+        &answer.policy_revision,
+    ];
+    assert_eq!(keys.map(|key| line[key].as_str().unwrap_or_default()), expected);
 }
 
 #[tokio::test]
 async fn case_099_no_rules_at_all_are_told_at_start() {
     let folder = Folder::new();
     let server = folder.serve("").await;
-    server.logged("no rules are loaded: everything passes").await;
+    let told = |line: &serde_json::Value| line["problem"] == "no rules are loaded: everything passes";
+    server.logged_where("rules loaded with a warning", told).await;
 }
 
 #[tokio::test]
@@ -347,6 +362,24 @@ async fn case_093_an_idle_or_half_open_connection_cannot_hold_the_exit() {
     server.signal(Signal::TERM);
     assert_eq!(server.exit().await, Some(0));
     drop((idle, half, admin));
+}
+
+#[tokio::test]
+async fn during_the_minimum_delay_it_still_serves_and_is_not_ready() {
+    let folder = Folder::new();
+    folder.write("managed/guard.json", RULE);
+    let server =
+        folder.serve("tiers: { managed: { sources: [ managed ] } }\ndrain: { min_delay: 10m, limit: 10m }").await;
+    server.signal(Signal::TERM);
+    server.logged("leaving: not ready any more").await;
+    let answer = server.hooks().await.trigger(trigger("Bash")).await.unwrap().into_inner();
+    assert_eq!(answer.verdict(), Verdict::Block);
+    let (code, ready) = server.get("/readyz").await;
+    assert_eq!((code, ready.lines().nth(1)), (503, Some("waiting for: shutdown")));
+    let status = server.admin().await.get_status(GetStatusRequest {}).await.unwrap().into_inner();
+    assert_eq!(status.waiting_for, ["shutdown"]);
+    server.signal(Signal::TERM);
+    assert_eq!(server.exit().await, Some(130));
 }
 
 #[tokio::test]
