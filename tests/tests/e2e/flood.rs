@@ -115,7 +115,9 @@ async fn what_finds_no_place_is_shed_at_once_and_the_rest_is_answered() {
     let mut calls = JoinSet::new();
     for _ in 0..50 {
         let mut client = client.clone();
-        calls.spawn(async move { client.trigger(pre_tool_use("Gated", json!({}))).await.map(tonic::Response::into_inner) });
+        calls.spawn(
+            async move { client.trigger(pre_tool_use("Gated", json!({}))).await.map(tonic::Response::into_inner) },
+        );
     }
     for _ in 0..46 {
         let shed = within("a shed call", calls.join_next()).await.unwrap().unwrap().unwrap_err();

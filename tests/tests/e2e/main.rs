@@ -2,6 +2,26 @@
 //! module per subject. How a test is written stands at the top of the harness (`tests/src/lib.rs`).
 
 #[cfg(test)]
+mod cases_encoding;
+#[cfg(test)]
+mod cases_handlers;
+#[cfg(test)]
+mod cases_loading;
+#[cfg(test)]
+mod cases_processes;
+#[cfg(test)]
+mod drain;
+#[cfg(test)]
+mod flood;
+#[cfg(test)]
+mod gate;
+#[cfg(test)]
 mod laws;
 #[cfg(test)]
 mod quickstart;
+#[cfg(test)]
+mod reload;
+#[cfg(test)]
+mod security;
+#[cfg(test)]
+mod transport;

@@ -174,10 +174,10 @@ async fn law_10_a_file_that_goes_from_a_managed_directory_takes_its_rules_along(
     assert_ne!(hookd.trigger(bash()).await.policy_revision, before.policy_revision);
     let warnings = logged(&hookd, "rules loaded with a warning");
     let gone = format!("{}: is gone, and its rules with it", hookd.path("managed/b.json").display());
-    assert_eq!(warnings.iter().map(|line| (&line["level"], &line["problem"])).collect::<Vec<_>>(), [(
-        &json!("WARN"),
-        &json!(gone)
-    )]);
+    assert_eq!(
+        warnings.iter().map(|line| (&line["level"], &line["problem"])).collect::<Vec<_>>(),
+        [(&json!("WARN"), &json!(gone))]
+    );
 }
 
 #[tokio::test]
@@ -271,10 +271,8 @@ async fn shadow_mode_in_the_settings_is_a_break_glass_without_a_restart() {
     let blocked = hookd.trigger(bash()).await;
     assert_eq!(blocked.verdict(), v1::Verdict::Block);
     edit_settings(&hookd, |settings| settings["tiers"]["managed"]["mode"] = json!("shadow"));
-    eventually("the guard is off", async || {
-        (hookd.trigger(bash()).await.verdict() == v1::Verdict::None).then_some(())
-    })
-    .await;
+    eventually("the guard is off", async || (hookd.trigger(bash()).await.verdict() == v1::Verdict::None).then_some(()))
+        .await;
     let off = hookd.trigger(bash()).await;
     let expected = json!({
         "verdict": "none", "results": ["managed/guard block shadow"], "considered": 1, "matched": 1
@@ -312,7 +310,7 @@ async fn law_10_a_broken_central_file_stops_the_start_with_its_place() {
         let path = format!("{tier}/guard.json");
         let text = "{\n  \"hooks\": [\n    { \"event\": \"PreToolUse\", \"matcher\": \"(\",\n      \"handler\": { \"type\": \"decide\", \"verdict\": \"block\" } }\n  ]\n}\n";
         let builder = Hookd::builder().file(&path, text);
-        let place = format!("{}:3:43: hooks[0].matcher: ", builder.path(&path).display());
+        let place = format!("{}:3:41: hooks[0].matcher: ", builder.path(&path).display());
         let refused = builder.start_refused().await;
         assert_eq!(refused.code, Some(64), "{}", refused.stderr);
         assert!(refused.stderr.contains(&place), "{place}\n{}", refused.stderr);
@@ -321,9 +319,7 @@ async fn law_10_a_broken_central_file_stops_the_start_with_its_place() {
 
 #[tokio::test]
 async fn law_10_a_source_that_is_not_there_stops_the_start_unless_it_is_optional() {
-    let settings = |optional| {
-        json!({ "tiers": { "shared": { "sources": [ { "path": "nowhere/rules.json", "optional": optional } ] } } })
-    };
+    let settings = |optional| json!({ "tiers": { "shared": { "sources": [ { "path": "nowhere/rules.json", "optional": optional } ] } } });
     let builder = Hookd::builder().settings(settings(false));
     let path = builder.path("nowhere/rules.json").display().to_string();
     let refused = builder.start_refused().await;

@@ -1,0 +1,159 @@
+//! HTTP/2 frame by frame: for connections that no proper client makes (silent, half open, stuck, never answering), and
+//! to see the frames that a proper client hides.
+
+use std::net::SocketAddr;
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
+use crate::within;
+
+/// What a client sends first.
+pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+const ACK: u8 = 1;
+
+/// One connection to a gRPC server.
+#[derive(Debug)]
+pub struct RawHttp2 {
+    stream: TcpStream,
+}
+
+/// What the server sent that matters here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Frame {
+    /// The server will take no more calls.
+    GoAway,
+    /// Headers or trailers of this call; `end`: nothing more comes for it.
+    Headers {
+        /// The call.
+        stream: u32,
+        /// Whether it was the last of the call.
+        end: bool,
+    },
+    /// A part of the answer to this call.
+    Data {
+        /// The call.
+        stream: u32,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// Anything else, by its type.
+    Other(u8),
+}
+
+impl RawHttp2 {
+    /// A connection on which nothing was sent yet.
+    pub async fn silent(address: SocketAddr) -> Self {
+        Self { stream: within("a connection", TcpStream::connect(address)).await.unwrap() }
+    }
+
+    /// A connection that is set up and has no call.
+    pub async fn idle(address: SocketAddr) -> Self {
+        let mut this = Self::silent(address).await;
+        this.send(PREFACE).await;
+        this.send(&frame(SETTINGS, 0, 0, &[])).await;
+        // The server's own settings.
+        this.next_frame().await.unwrap();
+        this
+    }
+
+    /// Sends bytes as they are.
+    pub async fn send(&mut self, bytes: &[u8]) {
+        within("room to send", self.stream.write_all(bytes)).await.unwrap();
+    }
+
+    /// Begins a call of the gRPC method at `path` on `stream` (1, 3, 5, …) without any message.
+    pub async fn begin_call(&mut self, stream: u32, path: &str) {
+        let fields = [
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":path", path),
+            (":authority", "hookd"),
+            ("content-type", "application/grpc"),
+            ("te", "trailers"),
+        ];
+        self.send(&frame(HEADERS, END_HEADERS, stream, &header_block(&fields))).await;
+    }
+
+    /// Sends the message of a call whole, and ends the caller's side.
+    pub async fn send_message(&mut self, stream: u32, message: &[u8]) {
+        let bytes = prefixed(message);
+        self.send(&frame(DATA, END_STREAM, stream, &bytes)).await;
+    }
+
+    /// Announces a message and sends only the first half of it.
+    pub async fn send_half_a_message(&mut self, stream: u32, message: &[u8]) {
+        let bytes = prefixed(message);
+        self.send(&frame(DATA, 0, stream, &bytes[..bytes.len() / 2])).await;
+    }
+
+    /// The next frame; settings and pings are answered. `None`: the server has closed the connection.
+    pub async fn next_frame(&mut self) -> Option<Frame> {
+        within("a frame", self.read_frame()).await
+    }
+
+    /// Reads until a frame is `wanted`. `None`: the connection ended before.
+    pub async fn until(&mut self, wanted: impl Fn(&Frame) -> bool) -> Option<Frame> {
+        loop {
+            let frame = self.next_frame().await?;
+            if wanted(&frame) {
+                return Some(frame);
+            }
+        }
+    }
+
+    /// Waits until the server has closed the connection, answering nothing.
+    pub async fn closed(&mut self) {
+        let mut scrap = [0; 4096];
+        while within("the end of a connection", self.stream.read(&mut scrap)).await.is_ok_and(|count| count > 0) {}
+    }
+
+    async fn read_frame(&mut self) -> Option<Frame> {
+        let mut head = [0; 9];
+        self.stream.read_exact(&mut head).await.ok()?;
+        let [a, b, c, kind, flags, s1, s2, s3, s4] = head;
+        let length = u32::from_be_bytes([0, a, b, c]);
+        let stream = u32::from_be_bytes([s1 & 0x7f, s2, s3, s4]);
+        let mut payload = vec![0; usize::try_from(length).unwrap()];
+        self.stream.read_exact(&mut payload).await.ok()?;
+        if matches!(kind, SETTINGS | PING) && flags & ACK == 0 {
+            let answer = if kind == PING { payload.as_slice() } else { &[] };
+            // The server may have gone meanwhile.
+            let _gone = self.stream.write_all(&frame(kind, ACK, 0, answer)).await;
+        }
+        Some(match kind {
+            GOAWAY => Frame::GoAway,
+            HEADERS => Frame::Headers { stream, end: flags & END_STREAM != 0 },
+            DATA => Frame::Data { stream, bytes: payload },
+            other => Frame::Other(other),
+        })
+    }
+}
+
+/// A gRPC message as it stands in DATA: not compressed, with its length.
+fn prefixed(message: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(message.len()).unwrap();
+    [&[0], length.to_be_bytes().as_slice(), message].concat()
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let [_, a, b, c] = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&[a, b, c, kind, flags], stream.to_be_bytes().as_slice(), payload].concat()
+}
+
+/// Fields that are neither indexed nor compressed, each shorter than 127 bytes.
+fn header_block(fields: &[(&str, &str)]) -> Vec<u8> {
+    let text = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
+    fields.iter().flat_map(|(name, value)| [vec![0], text(name), text(value)].concat()).collect()
+}
