@@ -1,0 +1,53 @@
+//! The lines of a program's output, as they come.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncRead, BufReader},
+    sync::watch,
+};
+
+use crate::within;
+
+/// The lines of an output so far.
+#[derive(Debug, Clone)]
+pub(crate) struct Lines {
+    lines: Arc<Mutex<Vec<String>>>,
+    /// How many there are, and whether the output has ended.
+    state: watch::Receiver<(usize, bool)>,
+}
+
+impl Lines {
+    /// Those that `output` gives from now on.
+    pub(crate) fn of(output: impl AsyncRead + Send + Unpin + 'static) -> Self {
+        let lines = Arc::<Mutex<Vec<String>>>::default();
+        let (sender, state) = watch::channel((0, false));
+        let all = Arc::clone(&lines);
+        tokio::spawn(async move {
+            let mut output = BufReader::new(output).lines();
+            while let Ok(Some(line)) = output.next_line().await {
+                all.lock().unwrap().push(line);
+                sender.send_modify(|(count, _)| *count += 1);
+            }
+            sender.send_modify(|(_, ended)| *ended = true);
+        });
+        Self { lines, state }
+    }
+
+    /// All so far.
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.lines.lock().unwrap().clone()
+    }
+
+    /// Waits for the first line, or for the end.
+    pub(crate) async fn first(&self) {
+        let mut state = self.state.clone();
+        let _reader_is_gone = state.wait_for(|(count, ended)| *count > 0 || *ended).await;
+    }
+
+    /// Waits for the end.
+    pub(crate) async fn ended(&self) {
+        let mut state = self.state.clone();
+        let _reader_is_gone = within("the end of an output", state.wait_for(|(_, ended)| *ended)).await;
+    }
+}
