@@ -93,9 +93,10 @@ pub(crate) fn compile(text: &str, format: Format, context: &mut Context<'_>) -> 
     let mut issues = Issues::default();
     let mut draft = FileDraft::default();
     match parse(text, format) {
-        // As good as no file, but a guard that is cut to nothing should not go unseen.
+        // Mostly a file that is being written: taken at its word, it would switch its guards off.
         Ok(node) if node.value == Tree::Null => {
-            issues.warning(node.place, KeyPath::Top, "the file is empty, no rules come from it");
+            draft.broken = true;
+            issues.error(node.place, KeyPath::Top, "the file is empty, one without rules is `{}`");
         }
         Ok(node) => match FILE.check(&node, KeyPath::Top, &mut issues) {
             Some(fields) if issues.errors() == 0 => content(fields, context, &mut draft, &mut issues),

@@ -53,7 +53,7 @@ fn the_top_of_a_file() {
         "{\"mode\": \"shadw\"}",
         &["/rules:1:10: mode: must be `enforce` or `shadow`, not the string \"shadw\", did you mean `shadow`"],
     );
-    check("", &["/rules:1:1: the file is empty, no rules come from it"]);
+    check("", &["/rules:1:1: the file is empty, one without rules is `{}`"]);
     check("{\"$schema\": \"rules.schema.json\", \"description\": \"d\", \"metadata\": [1], \"mode\": \"shadow\"}", &[]);
 }
 
