@@ -180,7 +180,7 @@ impl App {
             .send_compressed(CompressionEncoding::Gzip);
         let routes = Routes::new(hook_service)
             .add_service(admin_service)
-            .add_service(health::service(&readiness).await)
+            .add_service(health::service(readiness.clone()))
             .add_service(health::reflection()?)
             .prepare();
         Ok(Self {

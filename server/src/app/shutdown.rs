@@ -44,7 +44,10 @@ impl Leaving {
         };
         if cut {
             warn!("the drain limit is over: cutting the calls that are left");
-            self.drain.cut();
+        }
+        // Also where none is left: one that still comes in is told so too.
+        self.drain.cut();
+        if cut {
             let _ = timeout(FLUSH, self.open.wait()).await;
         }
         self.pool.shutdown(end.saturating_duration_since(Instant::now())).await;

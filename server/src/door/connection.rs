@@ -90,6 +90,7 @@ impl Connections {
             .keep_alive_interval(self.http2.keepalive_interval)
             .keep_alive_timeout(self.http2.keepalive_timeout)
             .max_concurrent_streams(self.http2.max_concurrent_streams)
+            .max_pending_accept_reset_streams(given_up_unseen(self.http2.max_concurrent_streams))
             .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
         let mut connection = pin!(connection);
         tokio::select! {
@@ -103,6 +104,12 @@ impl Connections {
             log_end(ended);
         }
     }
+}
+
+/// How many calls a peer may give up before this side has seen them; one more and the connection is closed, with all
+/// calls on it. Peers with short deadlines give up all that they have open, more than once while this machine is busy.
+fn given_up_unseen(open: u32) -> Option<usize> {
+    usize::try_from(open.saturating_mul(4)).ok()
 }
 
 fn log_end(ended: hyper::Result<()>) {

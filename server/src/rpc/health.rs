@@ -1,29 +1,29 @@
-//! gRPC health, which follows readiness, and reflection.
+//! gRPC health, which is readiness, and reflection.
 
+use std::pin::Pin;
+
+use futures_util::{Stream, stream};
 use hookd_proto::v1::hook_service_server;
-use tonic_health::{
-    ServingStatus,
-    pb::health_server::{Health, HealthServer},
-    server::HealthReporter,
+use tonic::{Request, Response, Status};
+use tonic_health::pb::{
+    HealthCheckRequest, HealthCheckResponse,
+    health_check_response::ServingStatus,
+    health_server::{Health, HealthServer},
 };
 use tonic_reflection::server::v1::{ServerReflection, ServerReflectionServer};
 
 use crate::drain::Readiness;
 
-/// The health service, for the server as a whole (an empty name) and for `hookd.v1.HookService`.
-pub async fn service(readiness: &Readiness) -> HealthServer<impl Health> {
-    let reporter = HealthReporter::new();
-    let mut ready = readiness.watch();
-    let now = *ready.borrow_and_update();
-    report(&reporter, now).await;
-    let following = reporter.clone();
-    tokio::spawn(async move {
-        while ready.changed().await.is_ok() {
-            let now = *ready.borrow_and_update();
-            report(&following, now).await;
-        }
-    });
-    HealthServer::new(tonic_health::server::HealthService::from_health_reporter(reporter))
+/// Tells readiness, for the server as a whole (an empty name) and for `hookd.v1.HookService`.
+#[derive(Debug)]
+pub struct HealthOfServer {
+    readiness: Readiness,
+}
+
+/// The health service.
+#[must_use]
+pub fn service(readiness: Readiness) -> HealthServer<HealthOfServer> {
+    HealthServer::new(HealthOfServer { readiness })
 }
 
 /// The reflection service for everything that is served.
@@ -37,16 +37,46 @@ pub fn reflection() -> Result<ServerReflectionServer<impl ServerReflection>, ton
         .build_v1()
 }
 
-async fn report(reporter: &HealthReporter, ready: bool) {
+#[tonic::async_trait]
+impl Health for HealthOfServer {
+    type WatchStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
+
+    async fn check(&self, request: Request<HealthCheckRequest>) -> Result<Response<HealthCheckResponse>, Status> {
+        if !is_served(&request.get_ref().service) {
+            return Err(Status::not_found("no such service is served"));
+        }
+        Ok(Response::new(health(*self.readiness.watch().borrow())))
+    }
+
+    async fn watch(&self, request: Request<HealthCheckRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        if !is_served(&request.get_ref().service) {
+            let unknown = HealthCheckResponse { status: ServingStatus::ServiceUnknown.into() };
+            return Ok(Response::new(Box::pin(stream::iter([Ok(unknown)]))));
+        }
+        let mut readiness = self.readiness.watch();
+        readiness.mark_changed();
+        let changes = stream::unfold(readiness, |mut readiness| async move {
+            readiness.changed().await.ok()?;
+            let now = health(*readiness.borrow_and_update());
+            Some((Ok(now), readiness))
+        });
+        Ok(Response::new(Box::pin(changes)))
+    }
+}
+
+fn is_served(service: &str) -> bool {
+    service.is_empty() || service == hook_service_server::SERVICE_NAME
+}
+
+fn health(ready: bool) -> HealthCheckResponse {
     let status = if ready { ServingStatus::Serving } else { ServingStatus::NotServing };
-    reporter.set_service_status("", status).await;
-    reporter.set_service_status(hook_service_server::SERVICE_NAME, status).await;
+    HealthCheckResponse { status: status.into() }
 }
 
 #[cfg(test)]
 mod tests {
-    use tonic::Request;
-    use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
+    use tonic::Code;
+    use tonic_health::pb::health_client::HealthClient;
 
     use super::*;
 
@@ -54,7 +84,7 @@ mod tests {
     async fn health_follows_readiness() {
         let readiness = Readiness::new();
         let rules = readiness.wait_for("rules");
-        let mut client = HealthClient::new(service(&readiness).await);
+        let mut client = HealthClient::new(service(readiness.clone()));
         for name in ["", "hookd.v1.HookService"] {
             let request = HealthCheckRequest { service: name.to_owned() };
             let answer = client.check(Request::new(request)).await.unwrap().into_inner();
@@ -65,6 +95,10 @@ mod tests {
         assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::NotServing);
         drop(rules);
         assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::Serving);
+        let health = client.check(HealthCheckRequest::default()).await.unwrap().into_inner();
+        assert_eq!(health.status(), ServingStatus::Serving);
+        let unknown = HealthCheckRequest { service: "hookd.v1.Other".to_owned() };
+        assert_eq!(client.check(unknown).await.unwrap_err().code(), Code::NotFound);
         let _leaving = readiness.wait_for("shutdown");
         assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::NotServing);
     }

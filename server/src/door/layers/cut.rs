@@ -41,11 +41,12 @@ where
         let answering = self.inner.call(request);
         Box::pin(async move {
             let answer = tokio::select! {
-                biased;
-                // First: what comes of handlers that are killed at the cut is no answer.
-                () = cutting.cancelled() => Ok(refusal(NotJudged::Stopping, call)),
-                answer = answering => answer,
+                answer = answering => Some(answer),
+                () = cutting.cancelled() => None,
             };
+            // What comes of handlers that are killed at the cut is no answer.
+            let answer = answer.filter(|_| !cutting.is_cancelled());
+            let answer = answer.unwrap_or_else(|| Ok(refusal(NotJudged::Stopping, call)));
             drop(counted);
             answer
         })
