@@ -20,6 +20,8 @@ mod laws;
 #[cfg(test)]
 mod quickstart;
 #[cfg(test)]
+mod readme;
+#[cfg(test)]
 mod reload;
 #[cfg(test)]
 mod security;

@@ -8,7 +8,7 @@ use hookd_tests::{
 use serde_json::{Value, json};
 
 /// The example in a folder of its own, with free ports and another address for the notification.
-fn quickstart(notify: &str, more_settings: &str) -> HookdBuilder {
+pub(super) fn quickstart(notify: &str, more_settings: &str) -> HookdBuilder {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/examples/quickstart");
     let mut builder = Hookd::builder();
     for file in ["managed/guard.json", "managed/block-node-modules.sh", "shared/tidy.yaml"] {
@@ -30,7 +30,7 @@ fn replaced(text: &str, from: &str, to: &str) -> String {
     text.replace(from, to)
 }
 
-fn project(hookd: &Hookd) -> std::path::PathBuf {
+pub(super) fn project(hookd: &Hookd) -> std::path::PathBuf {
     let project = hookd.path("project");
     fs::create_dir_all(project.join("src")).unwrap();
     fs::create_dir_all(project.join("node_modules")).unwrap();
