@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use http::uri::PathAndQuery;
 use prost::bytes::Bytes;
 use serde::Serialize;
@@ -110,14 +110,7 @@ struct Sample {
 /// # Errors
 /// A server does not start or answers something else than it should, or the process was asked to stop.
 pub(crate) async fn compare(args: &CompareArgs) -> anyhow::Result<bool> {
-    let mut interrupt = signal(SignalKind::interrupt()).context("signal handler")?;
-    let mut terminate = signal(SignalKind::terminate()).context("signal handler")?;
-    // Whichever branch is not taken is dropped, and with it the servers, which end with their handles.
-    let comparison = select! {
-        comparison = measure(args) => comparison?,
-        _ = interrupt.recv() => bail!("interrupted"),
-        _ = terminate.recv() => bail!("terminated"),
-    };
+    let comparison = measure(args).await?;
     let text = match args.output {
         CompareOutput::Human => table::human(&comparison),
         CompareOutput::Markdown => table::markdown(&comparison),
@@ -129,21 +122,35 @@ pub(crate) async fn compare(args: &CompareArgs) -> anyhow::Result<bool> {
 
 /// Starts both and ends both, whatever comes of it.
 async fn measure(args: &CompareArgs) -> anyhow::Result<Comparison> {
+    let mut interrupt = signal(SignalKind::interrupt()).context("signal handler")?;
+    let mut terminate = signal(SignalKind::terminate()).context("signal handler")?;
     let folder = tempfile::tempdir().context("temporary folder")?;
     let settings = policy::write(folder.path(), args.rules)?;
     let hookd = start_hookd(args, &settings, folder.path()).await?;
-    let comparison = measure_beside_echo(args, &hookd, folder.path()).await;
+    let mut echo = None;
+    let comparison = select! {
+        comparison = measure_beside_echo(args, &hookd, &mut echo, folder.path()) => comparison,
+        _ = interrupt.recv() => Err(anyhow!("interrupted")),
+        _ = terminate.recv() => Err(anyhow!("terminated")),
+    };
     hookd.stop().await?;
+    if let Some(echo) = echo {
+        echo.stop().await?;
+    }
     comparison
 }
 
-async fn measure_beside_echo(args: &CompareArgs, hookd: &Server, folder: &Path) -> anyhow::Result<Comparison> {
+/// Puts the echo server into `started` as soon as it runs.
+async fn measure_beside_echo(
+    args: &CompareArgs,
+    hookd: &Server,
+    started: &mut Option<Server>,
+    folder: &Path,
+) -> anyhow::Result<Comparison> {
     let bodies = policy::requests()?;
     let reply_bytes = check_answers(hookd, &bodies).await.context("hookd is not what it should be")?;
-    let echo = start_echo(reply_bytes, folder).await?;
-    let ways = measure_in_turns(args, hookd, &echo, &bodies).await;
-    echo.stop().await?;
-    let ways = ways?;
+    let echo = &*started.insert(start_echo(reply_bytes, folder).await?);
+    let ways = measure_in_turns(args, hookd, echo, &bodies).await?;
     check_answers(hookd, &bodies).await.context("hookd is not what it was")?;
     let bytes = bodies.iter().map(|(body, _)| body.len()).fold(0, usize::saturating_add);
     Ok(Comparison {
