@@ -182,6 +182,7 @@ impl App {
             .add_service(admin_service)
             .add_service(health::service(readiness.clone()))
             .add_service(health::reflection()?)
+            .add_service(health::early_reflection()?)
             .prepare();
         Ok(Self {
             settings,

@@ -96,18 +96,26 @@ pub fn parse(text: &str) -> Result<Value, JsonError> {
 /// # Errors
 /// [`JsonError`] exactly where [`parse`] gives one.
 pub fn check(text: &str) -> Result<Kind, JsonError> {
-    let mut reader = Reader::new(text);
-    let peek = reader.peek()?;
-    let (kind, repeats) = reader.skim(peek, 0)?;
-    reader.finish()?;
-    // Two keys with one hash: look whether they are really the same.
-    if repeats { parse(text).map(|value| Kind::of(&value)) } else { Ok(kind) }
+    match skim(text) {
+        Ok((kind, false)) => Ok(kind),
+        // Two keys with one hash, or an error behind them: look which of the two comes first.
+        _ => parse(text).map(|value| Kind::of(&value)),
+    }
 }
 
 /// The text of `value` on one line, digits kept.
 #[must_use]
 pub fn to_text(value: &Value) -> String {
     value.to_string()
+}
+
+/// Reads the one value in `text` and forgets it; the second part says whether some object may have a key twice.
+fn skim(text: &str) -> Result<(Kind, bool), JsonError> {
+    let mut reader = Reader::new(text);
+    let peek = reader.peek()?;
+    let skimmed = reader.skim(peek, 0)?;
+    reader.finish()?;
+    Ok(skimmed)
 }
 
 struct Reader<'j> {
@@ -297,6 +305,7 @@ mod tests {
     #[test]
     fn duplicate_keys_are_errors_at_any_depth() {
         check_error("{\"a\":[{\"b\":1,\n\"b\":2}]}", "duplicate key `b` at line 2 column 5");
+        check_error(r#"{"a":1,"a":2,}"#, "duplicate key `a` at line 1 column 12");
         check_error(r#"{"a":1,"\u0061":2}"#, "duplicate key `a` at line 1 column 17");
         let many = (0..40).map(|i| format!("\"k{i}\":0")).collect::<Vec<_>>().join(",");
         assert_eq!(check(&format!("{{{many}}}")), Ok(Kind::Object));

@@ -10,7 +10,7 @@ use tonic_health::pb::{
     health_check_response::ServingStatus,
     health_server::{Health, HealthServer},
 };
-use tonic_reflection::server::v1::{ServerReflection, ServerReflectionServer};
+use tonic_reflection::server::{Builder, v1, v1alpha};
 
 use crate::drain::Readiness;
 
@@ -30,11 +30,23 @@ pub fn service(readiness: Readiness) -> HealthServer<HealthOfServer> {
 ///
 /// # Errors
 /// Where the descriptors that are built in cannot be read.
-pub fn reflection() -> Result<ServerReflectionServer<impl ServerReflection>, tonic_reflection::server::Error> {
-    tonic_reflection::server::Builder::configure()
+pub fn reflection() -> Result<v1::ServerReflectionServer<impl v1::ServerReflection>, tonic_reflection::server::Error> {
+    described().build_v1()
+}
+
+/// The same in its earlier version, which is all that many tools in use speak.
+///
+/// # Errors
+/// Where the descriptors that are built in cannot be read.
+pub fn early_reflection()
+-> Result<v1alpha::ServerReflectionServer<impl v1alpha::ServerReflection>, tonic_reflection::server::Error> {
+    described().build_v1alpha()
+}
+
+fn described() -> Builder<'static> {
+    Builder::configure()
         .register_encoded_file_descriptor_set(hookd_proto::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .build_v1()
 }
 
 #[tonic::async_trait]
@@ -105,6 +117,6 @@ mod tests {
 
     #[test]
     fn reflection_knows_its_descriptors() {
-        assert!(reflection().is_ok());
+        assert!(reflection().is_ok() && early_reflection().is_ok());
     }
 }
