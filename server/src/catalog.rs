@@ -237,7 +237,9 @@ fn log(report: &ReloadReport, rules: usize) {
         }
     }
     let revision = report.revision.as_ref();
-    if report.is_refused {
+    if report.is_refused && revision.is_empty() {
+        tracing::error!("load refused, no catalog is in force");
+    } else if report.is_refused {
         tracing::error!(revision, "load refused, the catalog in force stays");
     } else {
         tracing::info!(revision, rules, changed = report.changed, "catalog loaded");

@@ -131,7 +131,8 @@ fn rooms_use_only_later_rooms_and_corridors_use_none() {
 #[test]
 fn every_file_belongs_to_a_room_or_a_corridor() {
     let lost = files().into_iter().map(|(file, _)| file);
-    let lost = lost.filter(|file| !["lib", "rpc"].contains(&file.as_str()) && room(file).is_none() && !is_corridor(file));
+    let lost =
+        lost.filter(|file| !["lib", "rpc"].contains(&file.as_str()) && room(file).is_none() && !is_corridor(file));
     assert_eq!(lost.collect::<Vec<_>>(), Vec::<String>::new());
 }
 

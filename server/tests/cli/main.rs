@@ -336,7 +336,8 @@ async fn calls_over_the_limit_are_shed_and_health_is_not() {
     let folder = Folder::new();
     let started = folder.fifo("started");
     folder.write("managed/slow.json", &command_rule("echo > started; sleep 600"));
-    let server = folder.serve("tiers: { managed: { sources: [ managed ] } }\nlimits: { in_flight: 1 }").await;
+    let settings = "tiers: { managed: { sources: [ managed ] } }\nlimits: { in_flight: 1 }\ndrain: { min_delay: 0s }";
+    let server = folder.serve(settings).await;
     let mut hooks = server.hooks().await;
     let slow = tokio::spawn(async move { hooks.trigger(trigger("Bash")).await });
     started.await;
@@ -346,6 +347,9 @@ async fn calls_over_the_limit_are_shed_and_health_is_not() {
     server.admin().await.get_status(GetStatusRequest {}).await.unwrap();
     assert!(server.get("/metrics").await.1.contains("hookd_shed_calls_total 1\n"));
     slow.abort();
+    // It takes the handler along, which killing it would not.
+    server.signal(Signal::TERM);
+    assert_eq!(server.exit().await, Some(0));
 }
 
 #[tokio::test]
