@@ -1,7 +1,9 @@
+use std::ffi::OsStr;
 use std::future::pending;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -99,24 +101,33 @@ impl From<io::Result<Exit>> for End {
     }
 }
 
-async fn spawn(command: &Command, started: Instant) -> Result<Child, String> {
+/// Starts the program. `started` bounds how long a busy file is tried again.
+pub(crate) async fn spawn(command: &Command, started: Instant) -> Result<Child, String> {
     let Some((program, arguments)) = command.argv.split_first() else {
         return Err("no program is named".to_owned());
     };
-    let mut prepared = std::process::Command::new(program);
-    prepared
-        .args(arguments)
-        .env_clear()
-        .envs(command.env.iter().map(|(name, value)| (name, value)))
-        .process_group(0)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    if let Some(cwd) = &command.cwd {
-        prepared.current_dir(cwd);
-    }
+    let prepare = |path: &OsStr| {
+        let mut prepared = std::process::Command::new(path);
+        prepared
+            .arg0(program)
+            .args(arguments)
+            .env_clear()
+            .envs(command.env.iter().map(|(name, value)| (name, value)))
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        if let Some(cwd) = &command.cwd {
+            prepared.current_dir(cwd);
+        }
+        prepared
+    };
+    // A name alone makes the standard library copy this whole process, to look in the `PATH` of the copy; with a path the
+    // child borrows this process's memory until it is another program, which is much cheaper.
+    let mut found = find(program, command).map(|path| prepare(path.as_os_str()));
+    let mut prepared = prepare(program);
     loop {
-        let error = match prepared.spawn() {
+        let error = match found.as_mut().unwrap_or(&mut prepared).spawn() {
             Ok(child) => return Ok(child),
             Err(error) => error,
         };
@@ -124,11 +135,41 @@ async fn spawn(command: &Command, started: Instant) -> Result<Child, String> {
             sleep(BUSY_PAUSE).await;
             continue;
         }
+        // What was found is not what can be run, a script without a first line for instance: the system's own look-up
+        // knows what then.
+        if found.take().is_some() {
+            continue;
+        }
         return Err(match command.cwd.as_deref().and_then(no_directory) {
             Some(message) => message,
             None => format!("cannot start `{}`: {error}", Path::new(program).display()),
         });
     }
+}
+
+/// Where a program without a slash in its name is, as far as that is plain.
+fn find(program: &OsStr, command: &Command) -> Option<PathBuf> {
+    if program.as_bytes().contains(&b'/') || program.is_empty() {
+        return None;
+    }
+    let (_, path) = command.env.iter().rfind(|(name, _)| name == "PATH")?;
+    for place in std::env::split_paths(path) {
+        // A relative one starts in the child's directory.
+        if !place.is_absolute() {
+            return None;
+        }
+        let path = place.join(program);
+        if is_program(&path) {
+            return Some(path);
+        }
+    }
+    None
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
 /// A missing working directory and a missing program give the same error; this tells them apart.

@@ -1,5 +1,6 @@
 //! Programs that cannot be started, or not at once.
 
+use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use hookd_runner::{Command, End};
 
-use crate::support::{GENEROUS, argv, eventually, limits, run, runner, sh};
+use crate::support::{GENEROUS, argv, eventually, limits, run, runner, sh, text};
 
 fn write_script(path: &Path) {
     fs::write(path, "#!/bin/sh\necho '{}'\n").unwrap();
@@ -102,4 +103,38 @@ async fn a_program_that_is_not_there_did_not_start() {
         assert_eq!((finished.end, finished.elapsed), (End::DidNotStart(message), Duration::ZERO));
     }
     assert_eq!(runner.live(), 0);
+}
+
+#[tokio::test]
+async fn a_name_is_looked_up_as_the_system_does_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    for (name, script, mode) in [
+        ("1/hook", "#!/bin/sh\necho one", 0o644),
+        ("2/hook", "#!/bin/sh\necho two $0", 0o755),
+        ("3/hook", "echo no first line", 0o755),
+        ("4/hook", "#!/no/such/interpreter", 0o755),
+        ("5/hook/file", "", 0o644),
+    ] {
+        fs::create_dir_all(at(name).parent().unwrap()).unwrap();
+        fs::write(at(name), script).unwrap();
+        fs::set_permissions(at(name), Permissions::from_mode(mode)).unwrap();
+    }
+    let two = format!("two {}\n", at("2/hook").display());
+    for (path, expected) in [("1:2:3", two.as_str()), ("3:2", "no first line\n"), ("4:2", &two), ("5:none:2", &two)] {
+        let places = path.split(':').map(at);
+        let path = std::env::join_paths(places).unwrap();
+        let command = Command { argv: vec!["hook".into()], env: vec![("PATH".into(), path)], ..Command::default() };
+        let finished = run(&runner(), command, limits(GENEROUS)).await;
+        assert_eq!((text(&finished.stdout), finished.end), (expected, End::Exited(0)));
+    }
+    // A relative place starts in the directory that the program runs in.
+    let path = OsString::from(format!("3:{}", at("2").display()));
+    let cwd = Some(directory.path().to_owned());
+    let command = Command { argv: vec!["hook".into()], env: vec![("PATH".into(), path)], cwd, ..Command::default() };
+    assert_eq!(text(&run(&runner(), command, limits(GENEROUS)).await.stdout), "no first line\n");
+    // The program is told the name that it was asked for by.
+    let finished =
+        run(&runner(), argv(&["sh", "-c", "tr '\\0' '\\n' < /proc/$$/cmdline | head -n 1"]), limits(GENEROUS)).await;
+    assert_eq!(text(&finished.stdout), "sh\n");
 }
