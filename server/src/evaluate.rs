@@ -2,6 +2,7 @@
 
 mod budget;
 mod chain;
+mod side_by_side;
 
 use std::sync::Arc;
 

@@ -1,6 +1,13 @@
 //! Reads the sources and holds the plan of the house: `use crate::` points only to a later room or to a corridor, and
 //! the pure rooms stay pure.
 
+#![cfg(test)]
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::string_slice,
+    reason = "a test that fails to read the sources has failed"
+)]
+
 use std::{
     fs,
     path::{Path, PathBuf},

@@ -140,6 +140,7 @@ fn summary(rule: &RuleSummary) -> Value {
         "shadow": rule.shadow,
         "final": rule.r#final,
         "must_decide": rule.must_decide,
+        "concurrent": rule.concurrent,
         "failure_blocks": rule.failure_blocks,
         "description": rule.description,
         "line": rule.line,

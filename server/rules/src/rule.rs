@@ -39,6 +39,8 @@ pub struct Rule {
     pub is_final: bool,
     /// An answer without a decision is a failure.
     pub must_decide: bool,
+    /// Neighbouring rules that are so run side by side. None of them may rewrite.
+    pub concurrent: bool,
     /// What it is for. Empty: not said.
     pub description: String,
 }

@@ -118,6 +118,11 @@ pub(crate) static RULE: Object = Object {
             "An explicit allow, ask or defer of this rule keeps the lower tiers from being asked.",
         ),
         key("mustDecide", Shape::Flag, "An answer without a decision is a failure."),
+        key(
+            "concurrent",
+            Shape::Flag,
+            "Run side by side with neighbouring rules that say so too, under the same budget. Such a rule may not rewrite.",
+        ),
         key("mode", MODE, "`shadow`: evaluated and recorded, never counted."),
         key("customEvent", Shape::Flag, "Events that hookd does not know are meant as they are written."),
         key("runOn", Shape::Word(&["server"], &["agent"]), "Where a command runs."),
@@ -125,7 +130,7 @@ pub(crate) static RULE: Object = Object {
         key("description", Shape::Text, "What the rule is for. No part of the revision."),
         key("metadata", Shape::Any, "Anything that other tools keep here. Not read."),
     ],
-    later: &["when", "protocol", "concurrent"],
+    later: &["when", "protocol"],
 };
 
 /// One default.

@@ -76,7 +76,7 @@ fn every_error_of_a_file_is_found() {
 #[test]
 fn what_this_version_does_not_build_is_refused_by_name() {
     let not = "is not supported by this version of hookd";
-    for key in ["when", "protocol", "concurrent"] {
+    for key in ["when", "protocol"] {
         check_rule(&format!("\"{key}\": 1"), &[&format!("/rules:2:1: hooks[0].{key}: `{key}` {not}")]);
     }
     check_rule("\"runOn\": \"agent\"", &[&format!("/rules:2:10: hooks[0].runOn: `agent` {not}")]);
@@ -94,6 +94,14 @@ fn what_this_version_does_not_build_is_refused_by_name() {
         "Stop",
         "{\"type\": \"command\", \"command\": \"x\", \"worker\": {}}",
         &[&format!("/rules:2:37: hooks[0].handler.worker: `worker` {not}")],
+    );
+}
+
+#[test]
+fn a_concurrent_rule_may_not_rewrite() {
+    check(
+        "{\"hooks\": [{\"event\": \"PreToolUse\", \"concurrent\": true, \"handler\": {\"type\": \"decide\", \"modifiedParams\": {}}}]}",
+        &["/rules:1:50: hooks[0].concurrent: this `decide` handler rewrites, which a concurrent rule may not"],
     );
 }
 

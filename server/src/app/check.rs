@@ -80,6 +80,9 @@ fn row(rule: &Rule) -> [String; 6] {
     if rule.must_decide {
         how.push("must decide");
     }
+    if rule.concurrent {
+        how.push("concurrent");
+    }
     [
         rule.tier.to_string(),
         rule.id.to_string(),

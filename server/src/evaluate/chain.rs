@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use hookd_rules::{Catalog, Handler, Mode, PerTier, Timing};
+use hookd_rules::{Catalog, Handler, PerTier, Timing};
 use tokio::time::Instant;
 
-use super::{Budget, queue};
+use super::{Budget, queue, side_by_side::side_by_side};
 use crate::{
     combine::{FormId, Forms, Halt, Vote, Voter, Walked},
     model::{
@@ -70,11 +70,9 @@ impl<'a, H: Handlers> Chain<'a, H> {
             if tier == Tier::Local {
                 self.budget.begin_lower_tiers(self.trigger.event, Instant::now());
             }
-            for rule in self.of_tier(tier) {
-                self.turn(rule).await;
-                if self.ended {
-                    return;
-                }
+            self.ask_tier(tier, false).await;
+            if self.ended {
+                return;
             }
             self.apply_default(tier);
             if self.ended {
@@ -93,31 +91,68 @@ impl<'a, H: Handlers> Chain<'a, H> {
             if *self.left.get(tier) == self.walked.forms.current() {
                 continue;
             }
-            for rule in self.of_tier(tier).filter(|rule| rule.decides()) {
-                self.ask(rule, true).await;
-                if self.ended {
-                    return;
-                }
+            self.ask_tier(tier, true).await;
+            if self.ended {
+                return;
             }
         }
     }
 
-    fn of_tier(&self, tier: Tier) -> impl Iterator<Item = &'a Arc<Rule>> + use<'a, H> {
-        self.rules.iter().copied().filter(move |rule| rule.tier == tier)
+    /// Asks the rules of one tier in order, neighbours that are concurrent side by side. In the extra pass those that
+    /// do not decide have no turn.
+    async fn ask_tier(&mut self, tier: Tier, recheck: bool) {
+        let mut rest = of_tier(self.rules, tier);
+        while let Some((rule, others)) = rest.split_first() {
+            rest = others;
+            if !rule.decides() {
+                if !recheck {
+                    self.take_turn(rule);
+                }
+                continue;
+            }
+            let beside = others.iter().take_while(|next| rule.concurrent && next.concurrent && next.decides()).count();
+            if beside == 0 {
+                let ran = self.run(rule, recheck).await;
+                self.count(rule, ran, recheck);
+            } else {
+                let (neighbours, others) = others.split_at_checked(beside).unwrap_or_default();
+                rest = others;
+                self.ask_side_by_side(rule, neighbours, recheck).await;
+            }
+            if self.ended {
+                return;
+            }
+        }
     }
 
-    async fn turn(&mut self, rule: &Arc<Rule>) {
-        match (&rule.timing, rule.mode, &rule.handler) {
-            (Timing::AfterVerdict(_), ..) => {}
-            (Timing::Sync, Mode::Enforce, _) => self.ask(rule, false).await,
+    /// Runs rules side by side on one form and counts their answers in configured order. A block cancels the rules
+    /// after it; those before it are waited for, since the first block in that order decides.
+    async fn ask_side_by_side(&mut self, first: &'a Arc<Rule>, neighbours: &'a [&'a Arc<Rule>], recheck: bool) {
+        let mut group = vec![first];
+        group.extend(neighbours);
+        let mut runs = Vec::new();
+        for rule in &group {
+            runs.push(self.run(rule, recheck));
+        }
+        let ends = |place: usize, ran: &Ran| group.get(place).is_some_and(|rule| self.ends_chain(rule, ran, recheck));
+        let answers = side_by_side(runs, ends).await;
+        for (rule, ran) in group.iter().zip(answers) {
+            self.count(rule, ran, recheck);
+        }
+    }
+
+    /// Gives a rule that does not decide its turn in the chain.
+    fn take_turn(&mut self, rule: &Arc<Rule>) {
+        match (&rule.timing, &rule.handler) {
+            (Timing::AfterVerdict(_), _) => {}
             // It costs nothing and can tell at once what it would have given.
-            (Timing::Sync, Mode::Shadow, Handler::Decide(answer)) => {
+            (Timing::Sync, Handler::Decide(answer)) => {
                 let ran = decide(rule, self.trigger, answer);
                 let gave = ran.said.as_ref().map(|answer| Outcome::Gave(self.verdict_of(answer)));
                 let outcome = gave.unwrap_or(Outcome::Failed);
                 self.note(rule, outcome, ran, false, None);
             }
-            (Timing::Sync, Mode::Shadow, _) | (Timing::Async, ..) => {
+            (Timing::Sync | Timing::Async, _) => {
                 let job = Job {
                     rule: Arc::clone(rule),
                     trigger: Arc::clone(self.trigger),
@@ -129,9 +164,8 @@ impl<'a, H: Handlers> Chain<'a, H> {
         }
     }
 
-    /// Asks a rule that decides, and lets its answer count.
-    async fn ask(&mut self, rule: &Arc<Rule>, recheck: bool) {
-        let ran = self.run(rule, recheck).await;
+    /// Lets what a rule gave count.
+    fn count(&mut self, rule: &Arc<Rule>, ran: Ran, recheck: bool) {
         match &ran.said {
             Ok(answer) => {
                 let answer = Arc::clone(answer);
@@ -187,9 +221,7 @@ impl<'a, H: Handlers> Chain<'a, H> {
 
     /// Law 7: forgiven or a block; in the extra pass always a block, since the tier has not passed this form.
     fn count_failure(&mut self, rule: &Arc<Rule>, ran: Ran, failed: &Failed, recheck: bool) {
-        let tier_default = self.catalog.tiers.get(rule.tier).on_error;
-        let policy = if recheck { OnError::Block } else { rule.failure_policy(self.trigger.event, tier_default) };
-        if policy == OnError::Allow {
+        if self.failure_policy(rule, recheck) == OnError::Allow {
             self.note(rule, Outcome::Failed, ran, recheck, None);
             return;
         }
@@ -215,6 +247,20 @@ impl<'a, H: Handlers> Chain<'a, H> {
     /// Whether a vote is one at all: the ALLOW of a tier that may not is no opinion.
     fn may_count(&self, vote: &Vote) -> bool {
         vote.verdict != Verdict::Allow || self.catalog.tiers.get(vote.tier).may_allow
+    }
+
+    fn failure_policy(&self, rule: &Rule, recheck: bool) -> OnError {
+        let tier_default = self.catalog.tiers.get(rule.tier).on_error;
+        if recheck { OnError::Block } else { rule.failure_policy(self.trigger.event, tier_default) }
+    }
+
+    /// Whether what a rule gave is a block that ends the chain (law 2).
+    fn ends_chain(&self, rule: &Rule, ran: &Ran, recheck: bool) -> bool {
+        let blocks = match &ran.said {
+            Ok(answer) => self.verdict_of(answer) == Verdict::Block,
+            Err(_) => self.failure_policy(rule, recheck) == OnError::Block,
+        };
+        blocks && self.trigger.event.prevents()
     }
 
     fn vote(&mut self, verdict: Verdict, tier: Tier, voter: Voter) {
@@ -250,6 +296,13 @@ impl<'a, H: Handlers> Chain<'a, H> {
         let halts = answer.halt.is_some() && event.prevents() && !event.is_stop_like();
         if halts { Verdict::Block } else { answer.verdict }
     }
+}
+
+/// The rules of one tier: they stand together, since rules stand in evaluation order.
+fn of_tier<'r>(rules: &'r [&'r Arc<Rule>], tier: Tier) -> &'r [&'r Arc<Rule>] {
+    let start = rules.partition_point(|rule| rule.tier > tier);
+    let end = rules.partition_point(|rule| rule.tier >= tier);
+    rules.get(start..end).unwrap_or_default()
 }
 
 fn block_reason(answer: &Answer) -> String {

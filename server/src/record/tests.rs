@@ -19,6 +19,7 @@ fn rule(id: &str, tier: Tier, mode: Mode) -> Arc<Rule> {
         on_error: Some(OnError::Allow),
         is_final: false,
         must_decide: false,
+        concurrent: false,
         description: String::new(),
     })
 }

@@ -156,6 +156,7 @@ fn summary(catalog: &Catalog, rule: &Arc<Rule>) -> v1::RuleSummary {
         failure_blocks: rule.decides() && rule.events.iter().any(blocks),
         description: rule.description.clone(),
         line: count(rule.line),
+        concurrent: rule.concurrent,
     }
 }
 

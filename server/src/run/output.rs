@@ -17,6 +17,8 @@ pub struct Expect {
     pub central: bool,
     /// The rule is `mustDecide`.
     pub must_decide: bool,
+    /// The rule is `concurrent`, so it may not rewrite.
+    pub concurrent: bool,
     /// The text is the body of an http answer, not what a program printed.
     pub http: bool,
 }
@@ -30,6 +32,7 @@ impl Expect {
             has_tool: trigger.tool_call.is_some(),
             central: rule.tier.is_central(),
             must_decide: rule.must_decide,
+            concurrent: rule.concurrent,
             http: false,
         }
     }
@@ -86,6 +89,9 @@ pub(super) fn take(mut ran: Ran, text: String, expect: &Expect) -> Ran {
 pub(super) fn check(answer: &Answer, decides: bool, expect: &Expect) -> Result<(), Failed> {
     if expect.must_decide && !decides {
         return Err(no_decision());
+    }
+    if expect.concurrent && (answer.modified_params.is_some() || answer.modified_result.is_some()) {
+        return Err(bad("a rewrite, which a `concurrent` rule may not make".to_owned()));
     }
     let carries = if expect.has_tool { expect.event.modifies } else { Modifies::Nothing };
     if answer.modified_params.is_some() && carries != Modifies::Params {

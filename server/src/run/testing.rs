@@ -50,6 +50,7 @@ pub(super) fn rule(tier: Tier, handler: Handler) -> Rule {
         on_error: None,
         is_final: false,
         must_decide: false,
+        concurrent: false,
         description: String::new(),
     }
 }

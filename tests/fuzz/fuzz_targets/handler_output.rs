@@ -9,13 +9,14 @@ fuzz_target!(|text: &str| {
     let trimmed = text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
     let object = hookd_json::parse(trimmed).is_ok_and(|value| value.is_object());
     for event in ["PreToolUse", "PostToolUse", "Stop", "SessionStart"].into_iter().filter_map(Event::known) {
-        for flags in 0_u8..16 {
+        for flags in 0_u8..32 {
             let expect = Expect {
                 event,
                 has_tool: flags & 1 != 0,
                 central: flags & 2 != 0,
                 must_decide: flags & 4 != 0,
                 http: flags & 8 != 0,
+                concurrent: flags & 16 != 0,
             };
             let parsed = parse(text, &expect);
             assert_eq!(parsed, parse(text, &expect), "the same output means the same");

@@ -124,6 +124,7 @@ fn marks(rule: &RuleSummary) -> String {
         (rule.r#async, "async"),
         (rule.r#final, "final"),
         (rule.must_decide, "must decide"),
+        (rule.concurrent, "concurrent"),
         (rule.failure_blocks, "failure blocks"),
     ];
     marks.iter().filter(|(set, _)| *set).map(|(_, mark)| *mark).collect::<Vec<_>>().join(", ")

@@ -127,6 +127,7 @@ impl<'n> Site<'n> {
             on_error: fields.text("onError").map(|word| if word == "block" { OnError::Block } else { OnError::Allow }),
             is_final: fields.flag("final"),
             must_decide: fields.flag("mustDecide"),
+            concurrent: fields.flag("concurrent"),
             description: fields.text("description").unwrap_or_default().to_owned(),
         };
         if let Handler::Decide(decide) = &rule.handler
@@ -134,6 +135,12 @@ impl<'n> Site<'n> {
             && rule.must_decide
         {
             self.error("mustDecide", issues, "this `decide` handler has no `verdict`, so it can never decide");
+        }
+        if let Handler::Decide(decide) = &rule.handler
+            && (decide.modified_params.is_some() || decide.modified_result.is_some())
+            && rule.concurrent
+        {
+            self.error("concurrent", issues, "this `decide` handler rewrites, which a concurrent rule may not");
         }
         self.warn(&rule, issues);
         let meaning = meaning(&rule, explicit_id, handler_meaning);
@@ -192,7 +199,7 @@ impl<'n> Site<'n> {
                 let message = format!("an async rule never decides, so it cannot block `{}`", shown(event));
                 self.warning("async", issues, message);
             }
-            for key in ["mustDecide", "final", "onError"] {
+            for key in ["mustDecide", "final", "onError", "concurrent"] {
                 self.warn_if_set(key, issues, "has no effect on an async rule, which never decides");
             }
         } else if mode(self.fields) == Mode::Shadow {
@@ -261,5 +268,6 @@ fn meaning(rule: &Rule, explicit_id: Option<&str>, handler: Value) -> Value {
         "onError": rule.on_error.map(OnError::name),
         "final": rule.is_final,
         "mustDecide": rule.must_decide,
+        "concurrent": rule.concurrent,
     })
 }

@@ -429,6 +429,51 @@ async fn law_13_on_stop_a_halt_wins_over_a_block_from_its_tier_or_below() {
     assert_eq!(dropped, ["", "block dropped: a rule of its tier or a higher one halts the agent"]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn concurrent_neighbours_run_side_by_side_and_the_first_block_in_order_decides() {
+    let rules = || {
+        Rules::default()
+            .says(Managed, "a", after(20, silent()))
+            .with(|rule| rule.concurrent = true)
+            .says(Managed, "b", after(30, gives(Verdict::Block)))
+            .with(|rule| rule.concurrent = true)
+            .says(Managed, "c", after(10, gives(Verdict::Block)))
+            .with(|rule| rule.concurrent = true)
+            .says(Managed, "d", after(60_000, silent()))
+            .with(|rule| rule.concurrent = true)
+    };
+    let started = tokio::time::Instant::now();
+    let judged = rules().decide(call("PreToolUse", "{}")).await;
+    assert!(started.elapsed() < Duration::from_millis(40), "one after another they take longer");
+    assert_eq!(judged.results(), ["a none", "b block"]);
+    assert_eq!(judged.verdict(), (Verdict::Block, "says block", Some("b")));
+
+    let started = tokio::time::Instant::now();
+    let judged = rules().decide(call("Notification", "{}")).await;
+    assert_eq!(
+        judged.results(),
+        ["a none", "b block", "c block", "d failed"],
+        "a block that prevents nothing cancels nobody"
+    );
+    assert!(started.elapsed() < Duration::from_secs(11), "the limit of the last one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn concurrent_rules_of_two_tiers_or_with_another_between_them_are_no_neighbours() {
+    let rules = Rules::default()
+        .says(Managed, "a", after(20, silent()))
+        .with(|rule| rule.concurrent = true)
+        .says(Managed, "b", after(20, silent()))
+        .says(Managed, "c", after(20, silent()))
+        .with(|rule| rule.concurrent = true)
+        .says(Team, "d", after(20, silent()))
+        .with(|rule| rule.concurrent = true);
+    let started = tokio::time::Instant::now();
+    let judged = rules.decide(call("PreToolUse", "{}")).await;
+    assert_eq!(judged.results(), ["a none", "b none", "c none", "d none"]);
+    assert!(started.elapsed() >= Duration::from_millis(80));
+}
+
 #[tokio::test]
 async fn a_rewrite_that_the_event_cannot_carry_is_a_failure() {
     let rewrite = Answer { modified_params: Some(hookd_json::parse("{}").unwrap()), ..Answer::default() };

@@ -99,6 +99,7 @@ impl Rules {
             on_error: None,
             is_final: false,
             must_decide: false,
+            concurrent: false,
             description: String::new(),
         });
         self

@@ -4,7 +4,7 @@ use super::*;
 
 fn expect(event: &str) -> Expect {
     let event = Event::known(event).unwrap();
-    Expect { event, has_tool: event.needs_tool(), central: false, must_decide: false, http: false }
+    Expect { event, has_tool: event.needs_tool(), central: false, must_decide: false, concurrent: false, http: false }
 }
 
 fn guard(event: &str) -> Expect {
@@ -217,12 +217,12 @@ proptest! {
             Just("{\"decision\":".to_owned()), Just("\n".to_owned()), ".{0,6}",
         ], 0..12),
         event in 0..34_usize,
-        flags in any::<[bool; 4]>(),
+        flags in any::<[bool; 5]>(),
     ) {
         let text = pieces.concat();
-        let [has_tool, central, must_decide, http] = flags;
+        let [has_tool, central, must_decide, concurrent, http] = flags;
         let event = &hookd_rules::EVENTS[event];
-        let expect = Expect { event, has_tool, central, must_decide, http };
+        let expect = Expect { event, has_tool, central, must_decide, concurrent, http };
         if let Ok(parsed) = parse(&text, &expect)
             && parsed.answer.verdict == Verdict::Allow
         {
