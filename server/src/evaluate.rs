@@ -28,11 +28,11 @@ pub async fn evaluate<H: Handlers>(
     budget: Budget,
 ) -> Decision {
     let selected = select::select(catalog, trigger);
-    let walked = chain::walk(handlers, catalog, trigger, &selected.rules, budget).await;
+    let walked = chain::walk(handlers, catalog, trigger, selected.rules(), budget).await;
     let mut decision = combine::decide(catalog, trigger, walked);
     decision.considered = selected.considered;
-    decision.matched = selected.rules.len();
-    queue_after_verdict(handlers, trigger, &selected.rules, &mut decision);
+    decision.matched = selected.rules().len();
+    queue_after_verdict(handlers, trigger, selected.rules(), &mut decision);
     decision
 }
 
@@ -41,7 +41,7 @@ pub async fn evaluate<H: Handlers>(
 fn queue_after_verdict<H: Handlers>(
     handlers: &H,
     trigger: &Arc<Trigger>,
-    rules: &[&Arc<Rule>],
+    rules: &[Arc<Rule>],
     decision: &mut Decision,
 ) {
     for rule in rules {

@@ -2,25 +2,35 @@
 
 use std::sync::Arc;
 
-use hookd_rules::{Catalog, DefaultRule, Subject, Timing};
+use hookd_rules::{Catalog, DefaultRule, Matching, Subject, Timing};
 
 use crate::model::{Rule, Tier, Trigger};
 
 /// The rules of one event that match, in evaluation order.
 #[derive(Debug)]
-pub struct Selected<'c> {
+pub struct Selected {
     /// How many rules the event has (law 12).
     pub considered: usize,
-    /// Those that match.
-    pub rules: Vec<&'c Arc<Rule>>,
+    /// Those that match. `None`: the event has no rules.
+    matching: Option<Arc<Matching>>,
 }
 
-/// Selects the rules of `trigger`'s event whose matcher matches.
+impl Selected {
+    /// Those that match.
+    #[must_use]
+    pub fn rules(&self) -> &[Arc<Rule>] {
+        self.matching.as_ref().map_or(&[], |matching| &matching.rules)
+    }
+}
+
+/// Selects the rules of `trigger`'s event whose matcher matches. For a subject that was seen before this allocates
+/// nothing.
 #[must_use]
-pub fn select<'c>(catalog: &'c Catalog, trigger: &Trigger) -> Selected<'c> {
-    let rules = catalog.rules_of(&trigger.event_name);
-    let subject = trigger.subject();
-    Selected { considered: rules.len(), rules: rules.iter().filter(|rule| rule.matcher.matches(subject)).collect() }
+pub fn select(catalog: &Catalog, trigger: &Trigger) -> Selected {
+    let Some(index) = catalog.by_event.get(&*trigger.event_name) else {
+        return Selected { considered: 0, matching: None };
+    };
+    Selected { considered: index.rules().len(), matching: Some(index.matching(trigger.subject())) }
 }
 
 /// The default of `tier` for this event, with its place in the catalog: the first that matches (law 12).

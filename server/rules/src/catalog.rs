@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{Matcher, OnError, PerTier, Rule, Tier, Verdict};
+use crate::{EventIndex, Matcher, OnError, PerTier, Rule, Tier, Verdict};
 
 /// Immutable; swapped whole.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub struct Catalog {
     /// Every rule in evaluation order (law 1).
     pub rules: Vec<Arc<Rule>>,
     /// The rules of each event, in evaluation order.
-    pub by_event: HashMap<Arc<str>, Vec<Arc<Rule>>>,
+    pub by_event: HashMap<Arc<str>, EventIndex>,
     /// The last outcomes of managed and team, in evaluation order (law 12).
     pub defaults: Vec<DefaultRule>,
     /// What each tier may do.
@@ -134,7 +134,7 @@ impl Catalog {
     /// The rules of the event of this name, in evaluation order.
     #[must_use]
     pub fn rules_of(&self, event: &str) -> &[Arc<Rule>] {
-        self.by_event.get(event).map_or(&[], Vec::as_slice)
+        self.by_event.get(event).map_or(&[], EventIndex::rules)
     }
 }
 

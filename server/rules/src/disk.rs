@@ -4,6 +4,7 @@ use std::{
     fs::{self, File},
     hash::{Hash as _, Hasher},
     io::{self, Read as _},
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -15,6 +16,12 @@ pub const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// How many rule files a directory may hold.
 pub const MAX_FILES: usize = 4096;
+
+/// How often a directory that changes while it is read is read again at once.
+const READS: usize = 5;
+
+/// Device, inode, size and the time of the last change of a file. `None`: it cannot be looked at.
+type Stamp = Option<(u64, u64, u64, (i64, i64))>;
 
 /// What was found at the path of a source.
 pub(crate) enum Found {
@@ -66,9 +73,25 @@ pub(crate) fn read_source(path: &Path) -> Found {
     }
 }
 
-/// Names that start with a dot are skipped: editors keep their own files there, and Kubernetes the real directories
-/// that its links lead to.
+/// Reads the rule files of a directory as they stood there together: a link that is swapped meanwhile, as Kubernetes and
+/// git-sync do it, would else give one file of before and one of after.
 fn read_directory(path: &Path) -> Result<Vec<RuleFile>, String> {
+    let mut before = list(path)?;
+    for _ in 0..READS {
+        let files = before.iter().map(|(path, _)| RuleFile { path: Arc::clone(path), text: read_file(path) }).collect();
+        let after = list(path)?;
+        if before == after {
+            return Ok(files);
+        }
+        before = after;
+    }
+    Err("changes again and again while it is read".to_owned())
+}
+
+/// The rule files of a directory, sorted by name, each with what tells it from one that takes its place. Names that
+/// start with a dot are skipped: editors keep their own files there, and Kubernetes the real directories that its links
+/// lead to.
+fn list(path: &Path) -> Result<Vec<(Arc<Path>, Stamp)>, String> {
     let mut names = Vec::new();
     for entry in fs::read_dir(path).map_err(|error| format!("cannot be read: {error}"))? {
         let entry = entry.map_err(|error| format!("cannot be read: {error}"))?;
@@ -84,13 +107,14 @@ fn read_directory(path: &Path) -> Result<Vec<RuleFile>, String> {
     let mut files = Vec::new();
     for name in names {
         let path = path.join(name);
-        match fs::metadata(&path) {
+        let stamp = match fs::metadata(&path) {
             Ok(metadata) if metadata.is_dir() => continue,
+            Ok(file) => Some((file.dev(), file.ino(), file.len(), (file.ctime(), file.ctime_nsec()))),
             // Gone since the directory was listed, which is as if it had not been there; a link that leads nowhere is.
             Err(error) if is_missing(&error) && fs::symlink_metadata(&path).is_err_and(|e| is_missing(&e)) => continue,
-            _ => {}
-        }
-        files.push(RuleFile { text: read_file(&path), path: path.into() });
+            Err(_) => None,
+        };
+        files.push((path.into(), stamp));
     }
     Ok(files)
 }

@@ -7,7 +7,7 @@ mod rule;
 
 use std::{path::Path, sync::Arc};
 
-use hookd_json::{Node, Place, Tree, Value};
+use hookd_json::{JsonError, Node, Place, Tree, Value};
 
 pub(crate) use self::pattern::Patterns;
 use crate::{
@@ -35,6 +35,31 @@ impl Format {
             "json" => Some(Self::Json),
             "yaml" | "yml" => Some(Self::Yaml),
             _ => None,
+        }
+    }
+
+    /// The value that `text` is in this format, as strictly as a rule file is read; for other files that people write.
+    /// Nothing but white space is `null`.
+    ///
+    /// # Errors
+    /// The first place that cannot be read.
+    pub fn value(self, text: &str) -> Result<Value, JsonError> {
+        let no_json = |node: &Node| JsonError {
+            message: format!("{node} is not a number as JSON writes it"),
+            line: node.place.line,
+            column: node.place.column,
+        };
+        self.parse(text)?.to_value().map_err(no_json)
+    }
+
+    fn parse(self, text: &str) -> Result<Node, JsonError> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        if text.trim().is_empty() {
+            return Ok(Node { value: Tree::Null, place: Place { line: 1, column: 1 } });
+        }
+        match self {
+            Self::Json => hookd_json::parse_spanned(text),
+            Self::Yaml => yaml::parse(text),
         }
     }
 }
@@ -113,15 +138,11 @@ pub(crate) fn compile(text: &str, format: Format, context: &mut Context<'_>) -> 
 }
 
 fn parse(text: &str, format: Format) -> Result<Node, Issue> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    if text.trim().is_empty() {
-        return Ok(Node { value: Tree::Null, place: Place { line: 1, column: 1 } });
-    }
-    let (parsed, name) = match format {
-        Format::Json => (hookd_json::parse_spanned(text), "JSON"),
-        Format::Yaml => (yaml::parse(text), "YAML"),
+    let name = match format {
+        Format::Json => "JSON",
+        Format::Yaml => "YAML",
     };
-    parsed.map_err(|error| Issue {
+    format.parse(text).map_err(|error| Issue {
         severity: Severity::Error,
         place: Some(Place { line: error.line, column: error.column }),
         key: String::new(),

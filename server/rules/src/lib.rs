@@ -5,6 +5,8 @@
 
 mod catalog;
 mod event;
+mod index;
+mod matcher;
 mod rule;
 mod settings;
 mod tier;
@@ -27,11 +29,11 @@ pub use disk::{MAX_FILE_BYTES, MAX_FILES, fingerprint};
 pub use event::{Block, EVENTS, Event, Modifies, Subject, UnknownEvent};
 pub use file::Format;
 pub use hookd_json::Place;
+pub use index::{EventIndex, Matching};
 pub use load::{Load, LoadedFile, MAX_RULES, Memory, check_paths, load, parse_rules};
+pub use matcher::{Matcher, Words};
 pub use problem::{Problem, Severity};
-pub use rule::{
-    Answer, CommandHandler, Handler, HeaderPart, HttpHandler, Matcher, Mode, OnError, Program, Rule, Shell, Timing,
-};
+pub use rule::{Answer, CommandHandler, Handler, HeaderPart, HttpHandler, Mode, OnError, Program, Rule, Shell, Timing};
 pub use schema::schema;
 pub use settings::{Environment, LoadSettings, SourceSettings, TierSettings};
 pub use tier::{PerTier, Tier};

@@ -7,10 +7,9 @@ use std::{
 };
 
 use hookd_json::Value;
-use regex::Regex;
 use secrecy::SecretString;
 
-use crate::{Event, Tier, Verdict};
+use crate::{Event, Matcher, Tier, Verdict};
 
 /// A rule: events, an optional matcher, one handler, and how its answer counts.
 #[derive(Debug)]
@@ -43,15 +42,6 @@ pub struct Rule {
     pub concurrent: bool,
     /// What it is for. Empty: not said.
     pub description: String,
-}
-
-/// What the subject of an event must look like for a rule to match.
-#[derive(Debug, Clone)]
-pub enum Matcher {
-    /// Everything: no matcher, an empty one, or `*`.
-    Any,
-    /// This pattern, searched anywhere in the subject.
-    Pattern(Regex),
 }
 
 /// What a rule does.
@@ -192,27 +182,6 @@ impl Rule {
     #[must_use]
     pub fn decides(&self) -> bool {
         self.timing == Timing::Sync && self.mode == Mode::Enforce
-    }
-}
-
-impl Matcher {
-    /// Whether `subject` matches. `None` is a call that lacks the subject of its event: it matches, since the
-    /// unknown never loses a denial (law 11).
-    #[must_use]
-    pub fn matches(&self, subject: Option<&str>) -> bool {
-        match (self, subject) {
-            (Self::Any, _) | (_, None) => true,
-            (Self::Pattern(pattern), Some(subject)) => pattern.is_match(subject),
-        }
-    }
-
-    /// The pattern as written. Empty: matches everything.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        match self {
-            Self::Any => "",
-            Self::Pattern(pattern) => pattern.as_str(),
-        }
     }
 }
 

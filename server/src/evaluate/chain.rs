@@ -21,7 +21,7 @@ pub(super) async fn walk<H: Handlers>(
     handlers: &H,
     catalog: &Catalog,
     trigger: &Arc<Trigger>,
-    rules: &[&Arc<Rule>],
+    rules: &[Arc<Rule>],
     budget: Budget,
 ) -> Walked {
     let walked = Walked::new(trigger.form.clone());
@@ -48,7 +48,7 @@ struct Chain<'a, H> {
     handlers: &'a H,
     catalog: &'a Catalog,
     trigger: &'a Arc<Trigger>,
-    rules: &'a [&'a Arc<Rule>],
+    rules: &'a [Arc<Rule>],
     budget: Budget,
     walked: Walked,
     /// The form in which each tier let the call go.
@@ -127,7 +127,7 @@ impl<'a, H: Handlers> Chain<'a, H> {
 
     /// Runs rules side by side on one form and counts their answers in configured order. A block cancels the rules
     /// after it; those before it are waited for, since the first block in that order decides.
-    async fn ask_side_by_side(&mut self, first: &'a Arc<Rule>, neighbours: &'a [&'a Arc<Rule>], recheck: bool) {
+    async fn ask_side_by_side(&mut self, first: &'a Arc<Rule>, neighbours: &'a [Arc<Rule>], recheck: bool) {
         let mut group = vec![first];
         group.extend(neighbours);
         let mut runs = Vec::new();
@@ -299,7 +299,7 @@ impl<'a, H: Handlers> Chain<'a, H> {
 }
 
 /// The rules of one tier: they stand together, since rules stand in evaluation order.
-fn of_tier<'r>(rules: &'r [&'r Arc<Rule>], tier: Tier) -> &'r [&'r Arc<Rule>] {
+fn of_tier(rules: &[Arc<Rule>], tier: Tier) -> &[Arc<Rule>] {
     let start = rules.partition_point(|rule| rule.tier > tier);
     let end = rules.partition_point(|rule| rule.tier >= tier);
     rules.get(start..end).unwrap_or_default()

@@ -1,17 +1,17 @@
 //! Matchers, compiled once for every text.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
-use regex::{Regex, RegexBuilder};
+use regex::RegexBuilder;
 
-use crate::Matcher;
+use crate::{Matcher, matcher::Words};
 
 /// How large one compiled pattern may be, in bytes.
 const MAX_BYTES: usize = 1 << 20;
 
 /// The patterns of one load; rules with the same matcher share it.
 #[derive(Default)]
-pub(crate) struct Patterns(HashMap<String, Regex>);
+pub(crate) struct Patterns(HashMap<String, Matcher>);
 
 impl Patterns {
     /// The matcher that `text` stands for.
@@ -22,12 +22,18 @@ impl Patterns {
         if text.is_empty() || text == "*" {
             return Ok(Matcher::Any);
         }
-        if let Some(pattern) = self.0.get(text) {
-            return Ok(Matcher::Pattern(pattern.clone()));
+        if let Some(known) = self.0.get(text) {
+            return Ok(known.clone());
         }
-        let pattern = RegexBuilder::new(text).size_limit(MAX_BYTES).build().map_err(|error| reason(&error))?;
-        self.0.insert(text.to_owned(), pattern.clone());
-        Ok(Matcher::Pattern(pattern))
+        let matcher = match Words::of(text) {
+            Some(words) => Matcher::Words(Arc::new(words)),
+            None => {
+                let pattern = RegexBuilder::new(text).size_limit(MAX_BYTES).build();
+                Matcher::Pattern(pattern.map_err(|error| reason(&error))?)
+            }
+        };
+        self.0.insert(text.to_owned(), matcher.clone());
+        Ok(matcher)
     }
 }
 

@@ -8,7 +8,8 @@ use std::{
 
 use super::{Load, LoadedFile, MAX_RULES, Memory};
 use crate::{
-    Catalog, Format, LoadSettings, PerTier, Problem, Rule, Severity, Source, SourceSettings, SourceState, Tier,
+    Catalog, EventIndex, Format, LoadSettings, PerTier, Problem, Rule, Severity, Source, SourceSettings, SourceState,
+    Tier,
     disk::{Found, RuleFile, read_source},
     file::{Context, DefaultDraft, FileDraft, Patterns, RuleDraft, compile},
     problem::{Issue, KeyPath},
@@ -111,7 +112,7 @@ impl<'s> Run<'s> {
         Catalog {
             revision: revision(meanings, default_meanings, self.settings).into(),
             rules,
-            by_event,
+            by_event: by_event.into_iter().map(|(event, rules)| (event, EventIndex::new(rules))).collect(),
             defaults,
             tiers: PerTier::from_fn(|tier| self.settings.tiers.get(tier).policy),
             fallbacks: self.settings.fallbacks,

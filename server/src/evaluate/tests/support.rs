@@ -8,8 +8,8 @@ use std::{
 };
 
 use hookd_rules::{
-    Catalog, CommandHandler, DefaultRule, Handler, Matcher, Mode, OnError, PerTier, Program, Rule, Shell, TierPolicy,
-    Timing,
+    Catalog, CommandHandler, DefaultRule, EventIndex, Handler, Matcher, Mode, OnError, PerTier, Program, Rule, Shell,
+    TierPolicy, Timing,
 };
 use tokio::time::Instant;
 
@@ -145,7 +145,7 @@ impl Rules {
         let may_allow = self.may_allow.unwrap_or(PerTier::from_fn(|tier| tier >= Tier::Local));
         let catalog = Catalog {
             revision: Arc::from("r1"),
-            by_event: HashMap::from([(Arc::clone(&call.event_name), rules.clone())]),
+            by_event: HashMap::from([(Arc::clone(&call.event_name), EventIndex::new(rules.clone()))]),
             rules,
             defaults: self.defaults,
             tiers: PerTier::from_fn(|tier| TierPolicy {

@@ -1,0 +1,83 @@
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Answer, Handler, Mode, Tier, Timing, file::Patterns};
+
+fn rule(id: usize, matcher: &str) -> Arc<Rule> {
+    Arc::new(Rule {
+        id: Arc::from(format!("r{id}")),
+        tier: Tier::Managed,
+        file: Arc::from(Path::new("/rules.json")),
+        line: 1,
+        events: vec![Arc::from("PreToolUse")],
+        matcher: Patterns::default().matcher(matcher).unwrap(),
+        handler: Handler::Decide(Arc::new(Answer::default())),
+        timing: Timing::Sync,
+        mode: Mode::Enforce,
+        on_error: None,
+        is_final: false,
+        must_decide: false,
+        concurrent: false,
+        description: String::new(),
+    })
+}
+
+fn index(matchers: &[&str]) -> EventIndex {
+    EventIndex::new(matchers.iter().enumerate().map(|(id, matcher)| rule(id, matcher)).collect())
+}
+
+fn ids(matching: &Matching) -> Vec<&str> {
+    matching.rules.iter().map(|rule| &*rule.id).collect()
+}
+
+#[test]
+fn each_kind_of_matcher_is_found_in_evaluation_order() {
+    let index = index(&["^mcp__.*", "Bash", "^(Edit|Write)$", "*", "Edit|Bash", "^Bash$"]);
+    assert_eq!(ids(&index.matching(Some("Bash"))), ["r1", "r3", "r4", "r5"]);
+    assert_eq!(ids(&index.matching(Some("BashOutput"))), ["r1", "r3", "r4"]);
+    assert_eq!(ids(&index.matching(Some("Edit"))), ["r2", "r3", "r4"]);
+    assert_eq!(ids(&index.matching(Some("mcp__db__drop"))), ["r0", "r3"]);
+    assert_eq!(ids(&index.matching(Some(""))), ["r3"]);
+}
+
+#[test]
+fn law_11_a_call_without_its_subject_matches_every_rule() {
+    assert_eq!(ids(&index(&["^a$", "b", "c.*"]).matching(None)), ["r0", "r1", "r2"]);
+}
+
+#[test]
+fn subjects_are_remembered_under_a_bound_and_share_what_is_equal() {
+    let index = index(&["^a$", "*"]);
+    assert!(Arc::ptr_eq(&index.matching(Some("x")), &index.matching(Some("y"))));
+    for subject in 0..MAX_REMEMBERED * 2 {
+        assert_eq!(ids(&index.matching(Some(&format!("tool{subject}")))), ["r1"]);
+    }
+    assert_eq!(index.remembered.load().len(), MAX_REMEMBERED);
+    assert_eq!(ids(&index.matching(Some("a"))), ["r0", "r1"], "one that is not remembered is found all the same");
+}
+
+proptest! {
+    #[test]
+    fn it_finds_what_looking_at_every_rule_finds(
+        matchers in prop::collection::vec(
+            prop_oneof![
+                Just("*".to_owned()), "[ab]{1,2}", r"\^[ab]{1,2}\$", r"\^\([ab]\|[bc]{1,2}\)\$", r"[ab]\|c", r"\^[abc]\.\*", r"[abc]{1,2}\.",
+            ],
+            0..60,
+        ),
+        subjects in prop::collection::vec("[abc]{0,3}", 1..5),
+    ) {
+        let matchers = matchers.iter().map(String::as_str).collect::<Vec<_>>();
+        let index = index(&matchers);
+        for subject in &subjects {
+            let all = index.rules().iter().filter(|rule| rule.matcher.matches(Some(subject)));
+            let expected = all.map(|rule| &*rule.id).collect::<Vec<_>>();
+            for time in ["found", "remembered"] {
+                let matching = index.matching(Some(subject));
+                prop_assert_eq!(ids(&matching), expected.clone(), "{}", time);
+            }
+        }
+    }
+}
