@@ -2,6 +2,7 @@
 //!
 //! Everything under `tiers` and `fallbacks` is hot: it is read again with the rules. The rest needs a restart.
 
+mod file;
 mod print;
 mod read;
 mod section;

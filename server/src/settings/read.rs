@@ -2,13 +2,12 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
     net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use config::{Config, Environment, File, FileFormat, Map, Value, ValueKind};
+use config::{Config, Environment, Map, Value, ValueKind};
 use hookd_rules::{AskFallback, DeferFallback, Fallbacks, Mode, ModifyFallback, OnError, PerTier, Tier};
 
 use super::{
@@ -52,28 +51,10 @@ pub(super) fn read(origin: &Origin) -> Result<Settings, SettingsError> {
 /// The layers as one table; the error is one line.
 fn merged(file: Option<&Path>, environment: &BTreeMap<String, String>) -> Result<Map<String, Value>, String> {
     let mut layers = Config::builder();
-    if let Some(path) = file {
-        let at = path.display();
-        let text = fs::read_to_string(path).map_err(|error| format!("{at}: cannot read the settings: {error}"))?;
-        let format = match path.extension().and_then(|extension| extension.to_str()) {
-            Some("yaml" | "yml") => FileFormat::Yaml,
-            Some("toml") => FileFormat::Toml,
-            Some("json") => {
-                // Strict where the layer below is not: keys once, numbers within bounds.
-                let value = hookd_json::parse(&text)
-                    .map_err(|error| format!("{at}:{}:{}: {}", error.line, error.column, error.message))?;
-                if let Some(number) = endless_number(&value) {
-                    return Err(format!("{at}: the number {number} is too large"));
-                }
-                FileFormat::Json
-            }
-            _ => return Err(format!("{at}: the extension is not .yaml, .yml, .json or .toml")),
-        };
-        let blank =
-            format == FileFormat::Yaml && text.lines().all(|line| line.trim().is_empty() || line.starts_with('#'));
-        if !blank {
-            layers = layers.add_source(File::from_str(&text, format));
-        }
+    if let Some(path) = file
+        && let Some(layer) = super::file::layer(path)?
+    {
+        layers = layers.add_source(layer);
     }
     let environment = environment.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
     let merged = layers
@@ -86,15 +67,6 @@ fn merged(file: Option<&Path>, environment: &BTreeMap<String, String>) -> Result
     match merged.cache.kind {
         ValueKind::Table(table) => Ok(table),
         _ => Ok(Map::new()),
-    }
-}
-
-fn endless_number(value: &hookd_json::Value) -> Option<String> {
-    match value {
-        hookd_json::Value::Number(number) if number.as_f64().is_none() => Some(number.to_string()),
-        hookd_json::Value::Array(items) => items.iter().find_map(endless_number),
-        hookd_json::Value::Object(table) => table.values().find_map(endless_number),
-        _ => None,
     }
 }
 

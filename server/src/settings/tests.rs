@@ -233,7 +233,7 @@ fn everything_wrong_is_told_at_once() {
 
 #[test]
 fn a_wrong_variable_is_named() {
-    let error = read("s.yaml", "", &[("HOOKD__LIMITS__CHILDREN", "many"), ("HOOKD__LOGS", "x")]).unwrap_err();
+    let error = read("s.yaml", "# nothing", &[("HOOKD__LIMITS__CHILDREN", "many"), ("HOOKD__LOGS", "x")]).unwrap_err();
     assert_eq!(
         error,
         "environment HOOKD__LIMITS__CHILDREN: \"many\" is not a whole number from 1 to 1000000, such as 64\n\
@@ -243,7 +243,7 @@ fn a_wrong_variable_is_named() {
 
 #[test]
 fn files_that_are_no_settings_are_refused() {
-    assert_eq!(read("s.ini", "", &[]).unwrap_err(), "s.ini: the extension is not .yaml, .yml, .json or .toml");
+    assert_eq!(read("s.ini", "a", &[]).unwrap_err(), "s.ini: the extension is not .yaml, .yml, .json or .toml");
     assert_eq!(
         read("s.json", r#"{"listen": "a", "listen": "b"}"#, &[]).unwrap_err(),
         "s.json:1:26: duplicate key `listen`"
@@ -255,7 +255,22 @@ fn files_that_are_no_settings_are_refused() {
     assert_eq!(read("s.yaml", "- a\n", &[]).unwrap_err(), "s.yaml: invalid type: sequence, expected a map");
     assert_eq!(
         read("s.yaml", "a: b: c\n", &[]).unwrap_err(),
-        "s.yaml: mapping values are not allowed in this context at byte 4 line 1 column 5"
+        "s.yaml:1:5: mapping values are not allowed in this context"
+    );
+    assert_eq!(read("s.yaml", " \n", &[]).unwrap_err(), "s.yaml: is empty, write a comment if that is meant");
+    let mut bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
+    for level in 1..12 {
+        let alias = format!("*a{}", level - 1);
+        bomb += &format!("a{level}: &a{level} [{}]\n", vec![alias; 10].join(","));
+    }
+    assert_eq!(read("s.yaml", &bomb, &[]).unwrap_err(), "s.yaml:5:9: more than 200000 values");
+    let large = "#".repeat((1 << 20) + 1);
+    assert_eq!(read("s.yaml", &large, &[]).unwrap_err(), "s.yaml: cannot read the settings: more than 1048576 bytes");
+    let folder = tempfile::Builder::new().suffix(".yaml").tempdir().unwrap();
+    let origin = Origin { file: Some(folder.path().to_owned()), ..Origin::default() };
+    assert_eq!(
+        Settings::read(&origin).unwrap_err().to_string(),
+        format!("{}: cannot read the settings: not a regular file", folder.path().display())
     );
     let origin = Origin { file: Some("gone.yaml".into()), working_directory: "/nowhere".into(), ..Origin::default() };
     assert_eq!(

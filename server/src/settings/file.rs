@@ -1,0 +1,69 @@
+//! The settings file, as the layer between defaults and environment.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read as _},
+    path::Path,
+};
+
+use config::{FileFormat, FileSourceString};
+use hookd_json::Value;
+use hookd_rules::Format;
+
+/// How large it may be, in bytes.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// What is merged.
+pub(super) type Layer = config::File<FileSourceString, FileFormat>;
+
+/// Reads the file at `path`. `None`: it holds comments alone. The error is one line.
+///
+/// An empty file is refused: it is mostly one that is being written, and would put the default sources in the place of
+/// those in force.
+///
+/// JSON and YAML are parsed here and not by the layer's own parsers, which take keys twice and numbers without bounds,
+/// and let a few lines of aliases grow to more than there is memory: the file is read again while hookd serves.
+pub(super) fn layer(path: &Path) -> Result<Option<Layer>, String> {
+    let at = path.display();
+    let text = read(path).map_err(|why| format!("{at}: cannot read the settings: {why}"))?;
+    if text.trim().is_empty() {
+        return Err(format!("{at}: is empty, write a comment if that is meant"));
+    }
+    let Some(format) = Format::of(path) else {
+        return if path.extension().is_some_and(|extension| extension == "toml") {
+            Ok(Some(Layer::from_str(&text, FileFormat::Toml)))
+        } else {
+            Err(format!("{at}: the extension is not .yaml, .yml, .json or .toml"))
+        };
+    };
+    let value =
+        format.value(&text).map_err(|error| format!("{at}:{}:{}: {}", error.line, error.column, error.message))?;
+    if let Some(number) = endless_number(&value) {
+        return Err(format!("{at}: the number {number} is too large"));
+    }
+    let empty = matches!(value, Value::Null);
+    Ok((!empty).then(|| Layer::from_str(&hookd_json::to_text(&value), FileFormat::Json)))
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let cannot = |error: io::Error| error.to_string();
+    // Looked at before it is opened: opening a pipe would wait for its other end.
+    if !fs::metadata(path).map_err(cannot)?.is_file() {
+        return Err("not a regular file".to_owned());
+    }
+    let mut text = String::new();
+    File::open(path).map_err(cannot)?.take(MAX_BYTES.saturating_add(1)).read_to_string(&mut text).map_err(cannot)?;
+    if u64::try_from(text.len()).is_ok_and(|len| len > MAX_BYTES) {
+        return Err(format!("more than {MAX_BYTES} bytes"));
+    }
+    Ok(text)
+}
+
+fn endless_number(value: &Value) -> Option<String> {
+    match value {
+        Value::Number(number) if number.as_f64().is_none_or(f64::is_infinite) => Some(number.to_string()),
+        Value::Array(items) => items.iter().find_map(endless_number),
+        Value::Object(table) => table.values().find_map(endless_number),
+        _ => None,
+    }
+}
