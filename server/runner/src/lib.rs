@@ -19,8 +19,10 @@
 //!   machine, it reaps the members of groups that it ends; those that were left alone need an init that does.
 //! - Output beyond the cap is read and thrown away, so memory stays flat and the program is not blocked.
 //!
+//! [`Workers`] are programs that stay: started once, asked line by line, with the same rules for their groups.
+//!
 //! Read on in this order: `runner` (what callers use) → `place` (the cap, the queue) → `process` (one program) → `pipes`
-//! → `group` (signals, reaping) → `members` (who is in a group).
+//! → `group` (signals, reaping) → `members` (who is in a group); and `workers` (a pool) → `worker` (one of them).
 
 mod group;
 mod members;
@@ -28,6 +30,8 @@ mod pipes;
 mod place;
 mod process;
 mod runner;
+mod worker;
+mod workers;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -36,6 +40,7 @@ use std::time::Duration;
 
 pub use place::{Class, Overloaded};
 pub use runner::{Capacity, Runner};
+pub use workers::{Answered, Said, WorkerSettings, Workers};
 
 /// One program to run.
 #[derive(Clone, Default)]

@@ -11,9 +11,9 @@ const CHUNK: usize = 16 * 1024;
 /// This side of a child's three pipes. Dropping it closes them.
 #[derive(Debug)]
 pub(crate) struct Pipes {
-    stdin: Option<ChildStdin>,
-    stdout: Option<ChildStdout>,
-    stderr: Option<ChildStderr>,
+    pub(crate) stdin: Option<ChildStdin>,
+    pub(crate) stdout: Option<ChildStdout>,
+    pub(crate) stderr: Option<ChildStderr>,
 }
 
 /// The start of one output, up to a cap.

@@ -37,6 +37,8 @@ pub enum Overloaded {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
     Open,
+    /// Workers end after the call that they are at, and none is started any more.
+    Retiring,
     /// What runs is ended, with its grace; nothing starts any more.
     Closing,
     /// The graces are over.
@@ -64,6 +66,7 @@ pub(crate) struct Places {
     queue: Shares,
     background: Arc<Semaphore>,
     background_total: usize,
+    workers: Shares,
     live: watch::Sender<usize>,
     stage: watch::Sender<Stage>,
 }
@@ -89,6 +92,7 @@ impl Places {
             queue: Shares::new(capacity.queue),
             background: Arc::new(Semaphore::new(background_total)),
             background_total,
+            workers: Shares::new(capacity.children.max(1)),
             live: watch::Sender::new(0),
             stage: watch::Sender::new(Stage::Open),
         }
@@ -113,6 +117,17 @@ impl Places {
             Ok(permit) => Ok(Place::new(this, Permits { _all: permit, _other: None })),
             Err(_) => Err(Overloaded::Background { background: this.background_total }),
         }
+    }
+
+    /// A place that is held while the worker is idle too.
+    pub(crate) fn try_worker(this: &Arc<Self>, class: Class) -> Option<Place> {
+        this.workers.try_take(class).map(|permits| Place::new(this, permits))
+    }
+
+    /// Waits until no worker has a place of its own.
+    pub(crate) async fn without_workers(&self) {
+        let all = u32::try_from(self.workers.total).unwrap_or(u32::MAX);
+        let _all = self.workers.all.acquire_many(all).await;
     }
 
     pub(crate) fn live(&self) -> usize {

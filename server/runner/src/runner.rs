@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::place::{Class, Overloaded, Places, Stage};
+use crate::place::{Class, Overloaded, Place, Places, Stage};
+use crate::workers::{WorkerSettings, Workers};
 use crate::{Command, End, Finished, Limits, process};
 
 /// How long [`Runner::shutdown`] waits for killed groups to be gone.
@@ -13,7 +14,8 @@ const REAP_LIMIT: Duration = Duration::from_secs(5);
 /// How many programs may be alive at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
-    /// Children of [`Runner::run`]. A quarter (rounded down) is kept for [`Class::Central`]. Zero counts as one.
+    /// Children of [`Runner::run`], and as many [`Workers`] besides, idle ones included. A quarter (rounded down) of each
+    /// is kept for [`Class::Central`]. Zero counts as one.
     pub children: usize,
     /// Runs that may wait for one of those places; a quarter (rounded down) is kept for [`Class::Central`] too.
     pub queue: usize,
@@ -57,22 +59,9 @@ impl Runner {
         deadline: Instant,
     ) -> Result<Finished, Overloaded> {
         let asked = Instant::now();
-        let place = match Places::try_child(&self.places, class) {
-            Some(place) => place,
-            None => {
-                let _waiting = self.places.try_queue(class)?;
-                let mut stage = self.places.stage();
-                let end = tokio::select! {
-                    biased;
-                    () = stage.reached(Stage::Closing) => Err(End::Cancelled),
-                    place = Places::child(&self.places, class) => place.ok_or(End::Cancelled),
-                    () = sleep_until(deadline) => Err(End::TimedOut),
-                };
-                match end {
-                    Ok(place) => place,
-                    Err(end) => return Ok(Finished::unstarted(end, asked.elapsed())),
-                }
-            }
+        let place = match self.place(class, deadline).await? {
+            Ok(place) => place,
+            Err(end) => return Ok(Finished::unstarted(end, asked.elapsed())),
         };
         // On the heap: callers hold many of these inside larger futures.
         Ok(Box::pin(process::run(command, limits, Some(deadline), place, asked.elapsed())).await)
@@ -92,7 +81,21 @@ impl Runner {
         Ok(Box::pin(process::run(command, limits, None, place, Duration::ZERO)))
     }
 
-    /// How many places are taken by programs that run or whose group is not yet gone, background included.
+    /// A pool of workers that run `command` (whose `stdin` is not used). None is started before the first call.
+    #[must_use]
+    pub fn workers(&self, command: Command, settings: WorkerSettings) -> Workers {
+        Workers::new(self.clone(), command, settings)
+    }
+
+    /// Ends workers, for good: none is started any more, and each ends after the call that it is at, as [`Workers`] says.
+    /// Returns when those with a place of their own are gone, at most after `limit`. Everything else goes on.
+    pub async fn end_workers(&self, limit: Duration) {
+        self.places.advance(Stage::Retiring);
+        let _elapsed = timeout(limit, self.places.without_workers()).await;
+    }
+
+    /// How many places are taken by programs that run or whose group is not yet gone, background and idle workers
+    /// included.
     #[must_use]
     pub fn live(&self) -> usize {
         self.places.live()
@@ -120,5 +123,24 @@ impl Runner {
             let _elapsed = timeout(REAP_LIMIT, self.idle()).await;
         }
         self.live()
+    }
+
+    /// Takes a child's place, or waits for one in the queue. The inner error says why there will be none.
+    pub(crate) async fn place(&self, class: Class, deadline: Instant) -> Result<Result<Place, End>, Overloaded> {
+        if let Some(place) = Places::try_child(&self.places, class) {
+            return Ok(Ok(place));
+        }
+        let _waiting = self.places.try_queue(class)?;
+        let mut stage = self.places.stage();
+        Ok(tokio::select! {
+            biased;
+            () = stage.reached(Stage::Closing) => Err(End::Cancelled),
+            place = Places::child(&self.places, class) => place.ok_or(End::Cancelled),
+            () = sleep_until(deadline) => Err(End::TimedOut),
+        })
+    }
+
+    pub(crate) fn places(&self) -> &Arc<Places> {
+        &self.places
     }
 }

@@ -10,3 +10,5 @@ mod start;
 mod streams;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod workers;

@@ -1,0 +1,256 @@
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot};
+use tokio::time::{Instant, sleep_until};
+
+use crate::group::Group;
+use crate::place::{Class, Overloaded, Place, Places, Stage};
+use crate::worker::{Ask, Reply, Worker};
+use crate::{Command, End, Limits, Runner, process};
+
+/// The pause after the first end in a row that nobody asked for; each further one doubles it.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// How the workers of one pool are run.
+#[derive(Debug, Clone, Copy)]
+pub struct WorkerSettings {
+    /// Calls at a time, and so workers. Zero counts as one.
+    pub pool: usize,
+    /// Answers after which a worker is replaced. `None`: never.
+    pub max_calls: Option<u64>,
+    /// `output_bytes` caps one line, `kill_grace` is also what a worker gets to end by itself once its stdin is closed;
+    /// `timeout` is not used, calls have deadlines.
+    pub limits: Limits,
+    /// Whose they are.
+    pub class: Class,
+    /// Whether a line can be an answer at all. A worker that says another is replaced.
+    pub accepts: fn(&[u8]) -> bool,
+}
+
+/// What one call of a worker came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answered {
+    /// What the worker said, or how it ended instead.
+    pub said: Said,
+    /// The last lines that it wrote to stderr, where it ended instead of answering: at most 4 KiB, bytes as they came.
+    pub stderr: Vec<u8>,
+    /// How long the call waited for a worker, apart from `elapsed`. The start of a new one is not in it.
+    pub queued: Duration,
+    /// From the start or the question to this answer; zero if no worker was asked.
+    pub elapsed: Duration,
+}
+
+/// What a worker said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    /// This line, without its line break.
+    Line(Vec<u8>),
+    /// More than [`Limits::output_bytes`] without a line break; it is being killed.
+    TooLong,
+    /// This, which is not one line that [`WorkerSettings::accepts`]; it is being killed.
+    Noise(Vec<u8>),
+    /// Nothing: no worker was there in time, or it ended, or it is being killed.
+    Ended(End),
+}
+
+/// A pool of programs that stay: each reads one line from stdin, writes one line to stdout, and waits for the next.
+///
+/// - Started at the first call that finds none idle, and then asked again and again, by one call at a time.
+/// - A worker whose call timed out or was dropped is killed like any program, so that a late answer can never be taken
+///   for the next one's. So is one that says something when it was not asked.
+/// - One that ends is replaced at the next call; if it did so unasked, after a pause that grows with each end in a row.
+/// - At the end (the pool is dropped, the runner ends its workers, its calls are used up) its stdin is closed; what is
+///   still there after the grace is killed.
+/// - Idle ones are watched and reaped, and hold a place under a cap of their own. A call that finds that full gets a
+///   worker for itself alone in the place of an ordinary child.
+#[derive(Debug)]
+pub struct Workers {
+    runner: Runner,
+    command: Command,
+    settings: WorkerSettings,
+    slots: Semaphore,
+    idle: Mutex<Vec<Line>>,
+    health: Arc<Health>,
+}
+
+/// The way to one worker. Dropping it ends the worker.
+type Line = mpsc::Sender<Ask>;
+
+/// A worker that is there for one call.
+struct Ready<'a> {
+    line: Line,
+    /// It may be asked again after this call.
+    keep: bool,
+    /// When its start began, if it is new.
+    since: Option<Instant>,
+    _slot: SemaphorePermit<'a>,
+}
+
+impl Workers {
+    pub(crate) fn new(runner: Runner, command: Command, settings: WorkerSettings) -> Self {
+        let slots = Semaphore::new(settings.pool.clamp(1, Semaphore::MAX_PERMITS));
+        Self { runner, command, settings, slots, idle: Mutex::default(), health: Arc::default() }
+    }
+
+    /// Asks a worker: writes `line`, which must end with its only line break, and gives the line that comes back.
+    ///
+    /// `deadline` bounds everything, the wait for a worker included. Dropping the future kills the worker that was asked.
+    /// Needs a tokio runtime with I/O and time.
+    ///
+    /// # Errors
+    /// [`Overloaded`], at once, if neither a worker's nor a child's place is free and the queue is full.
+    pub async fn call(&self, line: Vec<u8>, deadline: Instant) -> Result<Answered, Overloaded> {
+        Box::pin(self.ask(line, deadline, async || self.runner.place(self.settings.class, deadline).await)).await
+    }
+
+    /// As [`Self::call`], but what runs in the background takes no ordinary child's place.
+    ///
+    /// # Errors
+    /// [`Overloaded`], at once, if neither a worker's place nor one in the background is free.
+    pub async fn call_background(&self, line: Vec<u8>, deadline: Instant) -> Result<Answered, Overloaded> {
+        Box::pin(self.ask(line, deadline, async || Places::try_background(self.runner.places()).map(Ok))).await
+    }
+
+    async fn ask<P>(&self, line: Vec<u8>, deadline: Instant, place: impl Fn() -> P) -> Result<Answered, Overloaded>
+    where
+        P: Future<Output = Result<Result<Place, End>, Overloaded>>,
+    {
+        let asked = Instant::now();
+        let line = Arc::from(line);
+        let mut stage = self.runner.places().stage();
+        loop {
+            let ready = tokio::select! {
+                biased;
+                () = stage.reached(Stage::Retiring) => Err(End::Cancelled),
+                ready = self.ready(deadline, &place) => ready?,
+                () = sleep_until(deadline) => Err(End::TimedOut),
+            };
+            let unasked = |end| Answered {
+                said: Said::Ended(end),
+                stderr: Vec::new(),
+                queued: asked.elapsed(),
+                elapsed: Duration::ZERO,
+            };
+            let ready = match ready {
+                Ok(ready) => ready,
+                Err(end) => return Ok(unasked(end)),
+            };
+            let since = ready.since.unwrap_or_else(Instant::now);
+            let (reply, replied) = oneshot::channel();
+            if ready.line.try_send(Ask { line: Arc::clone(&line), reply }).is_err() {
+                continue;
+            }
+            let (said, stderr) = tokio::select! {
+                biased;
+                reply = replied => match reply {
+                    Ok(Reply::Said { said, stderr, stays }) => {
+                        if stays && ready.keep {
+                            self.put_back(ready.line);
+                        }
+                        (said, stderr)
+                    }
+                    Ok(Reply::Gone) => continue,
+                    // The runtime went away with the worker.
+                    Err(_) => (Said::Ended(End::Cancelled), Vec::new()),
+                },
+                () = stage.reached(Stage::Closing) => (Said::Ended(End::Cancelled), Vec::new()),
+                () = sleep_until(deadline) => (Said::Ended(End::TimedOut), Vec::new()),
+            };
+            let queued = since.saturating_duration_since(asked);
+            return Ok(Answered { said, stderr, queued, elapsed: since.elapsed() });
+        }
+    }
+
+    /// An idle worker or a new one, once one of the pool's calls at a time is free.
+    async fn ready<P>(&self, deadline: Instant, place: impl Fn() -> P) -> Result<Result<Ready<'_>, End>, Overloaded>
+    where
+        P: Future<Output = Result<Result<Place, End>, Overloaded>>,
+    {
+        let Ok(slot) = self.slots.acquire().await else { return Ok(Err(End::Cancelled)) };
+        if let Some(line) = self.take_idle() {
+            return Ok(Ok(Ready { line, keep: true, since: None, _slot: slot }));
+        }
+        if let Err(end) = self.health.recovered(deadline).await {
+            return Ok(Err(end));
+        }
+        let (place, keep) = match Places::try_worker(self.runner.places(), self.settings.class) {
+            Some(place) => (place, true),
+            None => match place().await? {
+                Ok(place) => (place, false),
+                Err(end) => return Ok(Err(end)),
+            },
+        };
+        let since = Instant::now();
+        let started = self.start(place, since).await;
+        Ok(started.map(|line| Ready { line, keep, since: Some(since), _slot: slot }).map_err(|why| {
+            self.health.failed();
+            End::DidNotStart(why)
+        }))
+    }
+
+    async fn start(&self, place: Place, since: Instant) -> Result<Line, String> {
+        let stage = place.stage();
+        let child = process::spawn(&self.command, since).await?;
+        let mut group = Group::new(child, self.settings.limits.kill_grace, place);
+        let pipes = group.pipes().map_err(|error| format!("cannot open its pipes: {error}"))?;
+        let worker = Worker::new(group, pipes, self.settings, Arc::clone(&self.health));
+        let (line, asks) = mpsc::channel(1);
+        tokio::spawn(worker.serve(asks, stage));
+        Ok(line)
+    }
+
+    fn take_idle(&self) -> Option<Line> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        std::iter::from_fn(|| idle.pop()).find(|line| !line.is_closed())
+    }
+
+    fn put_back(&self, line: Line) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.retain(|line| !line.is_closed());
+        idle.push(line);
+    }
+}
+
+/// How the workers of a pool have fared of late.
+#[derive(Debug, Default)]
+pub(crate) struct Health(Mutex<Option<Illness>>);
+
+/// Ends in a row that nobody asked for.
+#[derive(Debug, Clone, Copy)]
+struct Illness {
+    ends: u32,
+    until: Instant,
+}
+
+impl Health {
+    pub(crate) fn answered(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    pub(crate) fn failed(&self) {
+        let mut illness = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let ends = illness.map_or(0, |illness| illness.ends);
+        let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(ends)).min(LONGEST_PAUSE);
+        let now = Instant::now();
+        let until = now.checked_add(pause).unwrap_or(now);
+        *illness = Some(Illness { ends: ends.saturating_add(1), until });
+    }
+
+    /// Waits for the end of the pause. If that lies behind the deadline, says so at once.
+    async fn recovered(&self, deadline: Instant) -> Result<(), End> {
+        let illness = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Illness { ends, until }) = illness else { return Ok(()) };
+        if until < deadline {
+            sleep_until(until).await;
+            return Ok(());
+        }
+        let rest = until.saturating_duration_since(Instant::now()).as_millis();
+        let times = if ends == 1 { "once".to_owned() } else { format!("{ends} times in a row") };
+        Err(End::DidNotStart(format!(
+            "the worker ended {times} without being asked to; the next start is in {rest} ms"
+        )))
+    }
+}
