@@ -16,12 +16,13 @@ use tracing::{debug, warn};
 
 use crate::{drain::Readiness, record::Recorder};
 
-/// A connection that sends no request for this long is closed.
-const HEADER_LIMIT: Duration = Duration::from_secs(10);
+/// A connection that sends no request for this long is closed. Short, since a probe that finds all places taken by such
+/// connections waits for it, and a probe that waits too long gets the process killed.
+const HEADER_LIMIT: Duration = Duration::from_secs(3);
 /// A connection is closed after this, whatever it does.
 const CONNECTION_LIMIT: Duration = Duration::from_secs(120);
 /// Connections at a time; more wait to be accepted.
-const CONNECTIONS: usize = 64;
+const CONNECTIONS: usize = 512;
 
 /// What the pages show.
 #[derive(Clone)]

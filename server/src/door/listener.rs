@@ -116,7 +116,8 @@ async fn bind_unix(path: &Path) -> Result<Socket, BindError> {
     let refused = |cause: String| BindError::new(&Listen::Unix(path.to_owned()), cause);
     match fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => {
-            if UnixStream::connect(path).await.is_ok() {
+            // Only this says that nobody listens: one whose queue is full gives another error.
+            if !UnixStream::connect(path).await.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
                 return Err(refused("another process answers there".to_owned()));
             }
             fs::remove_file(path).map_err(|error| refused(format!("cannot replace the stale socket: {error}")))?;
@@ -166,6 +167,17 @@ mod tests {
         assert_eq!(taken, format!("cannot listen on unix:{}: another process answers there", path.display()));
         drop(listener);
         assert!(!path.try_exists().unwrap());
+
+        let busy = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let mut waiting = Vec::new();
+        while let Ok(stream) = UnixStream::connect(&path).await {
+            waiting.push(stream);
+        }
+        let full = Listener::bind(&address).await.unwrap_err().to_string();
+        assert_eq!(full, taken, "its queue is full, but it is there");
+        drop((busy, waiting));
+        fs::remove_file(&path).unwrap();
+
         fs::write(&path, "mine").unwrap();
         let file = Listener::bind(&address).await.unwrap_err().to_string();
         assert_eq!(file, format!("cannot listen on unix:{}: a file that is no socket is there", path.display()));
