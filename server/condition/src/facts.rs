@@ -1,0 +1,163 @@
+//! What an expression sees of a call.
+
+use std::sync::OnceLock;
+
+use hookd_json::{Map, Value};
+
+use crate::{EvaluationError, references::Variable};
+
+/// One form of one call, borrowed. Texts that the call does not have are `None`, or empty in [`Claimed`].
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'a> {
+    /// The event's name: `event`.
+    pub event: &'a str,
+    /// The agent's session, which may be empty: `sessionId`.
+    pub session_id: &'a str,
+    /// The tool's name: `tool`, `null` without a tool call.
+    pub tool: Option<&'a str>,
+    /// What kind of tool it is: `toolKind`, `null` where unknown.
+    pub tool_kind: Option<&'a str>,
+    /// The MCP server of the tool: `mcpServer`, `null` for other tools.
+    pub mcp_server: Option<&'a str>,
+    /// The parameters of this form, JSON text: `params`. Empty is `{}`.
+    pub params: &'a str,
+    /// The result of this form, JSON text: `result`, `null` where there is none.
+    pub result: Option<&'a str>,
+    /// The event's payload, JSON text: `payload`, `{}` where there is none.
+    pub payload: Option<&'a str>,
+    /// The agent's working directory: `cwd`, `null` where unknown.
+    pub cwd: Option<&'a str>,
+    /// When the event happened, in milliseconds since 1970: `timestamp`.
+    pub timestamp_ms: i64,
+    /// What hookd knows of the caller from the connection: `caller.labels`.
+    pub labels: &'a [(String, String)],
+    /// What the caller says of itself: `caller.claimed`.
+    pub claimed: Claimed<'a>,
+}
+
+/// What the caller says of itself, unproven. An empty text is a missing key of `caller.claimed`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Claimed<'a> {
+    /// `caller.claimed.agent`
+    pub agent: &'a str,
+    /// `caller.claimed.agentVersion`
+    pub agent_version: &'a str,
+    /// `caller.claimed.project`
+    pub project: &'a str,
+    /// `caller.claimed.user`
+    pub user: &'a str,
+    /// `caller.claimed.parentSessionId`
+    pub parent_session_id: &'a str,
+    /// `caller.claimed.agentId`
+    pub agent_id: &'a str,
+    /// `caller.claimed.agentType`
+    pub agent_type: &'a str,
+    /// `caller.claimed.parentAgentId`
+    pub parent_agent_id: &'a str,
+    /// `caller.claimed.labels`, always there
+    pub labels: &'a [(String, String)],
+}
+
+/// The facts of one form of one call. Cheap to make: texts are parsed when the first expression asks, and once.
+#[derive(Debug)]
+pub struct Facts<'a> {
+    call: Call<'a>,
+    params: OnceLock<Result<Value, EvaluationError>>,
+    result: OnceLock<Result<Value, EvaluationError>>,
+    payload: OnceLock<Result<Value, EvaluationError>>,
+    caller: OnceLock<Value>,
+}
+
+impl<'a> Facts<'a> {
+    /// The facts of `call`.
+    #[must_use]
+    pub fn new(call: Call<'a>) -> Self {
+        Self {
+            call,
+            params: OnceLock::new(),
+            result: OnceLock::new(),
+            payload: OnceLock::new(),
+            caller: OnceLock::new(),
+        }
+    }
+
+    /// The call that they are of.
+    #[must_use]
+    pub fn call(&self) -> &Call<'a> {
+        &self.call
+    }
+
+    pub(crate) fn params(&self) -> Result<&Value, &EvaluationError> {
+        self.params.get_or_init(|| parsed("params", Some(self.call.params), || Value::Object(Map::new()))).as_ref()
+    }
+
+    pub(crate) fn result(&self) -> Result<&Value, &EvaluationError> {
+        self.result.get_or_init(|| parsed("result", self.call.result, || Value::Null)).as_ref()
+    }
+
+    pub(crate) fn payload(&self) -> Result<&Value, &EvaluationError> {
+        self.payload.get_or_init(|| parsed("payload", self.call.payload, || Value::Object(Map::new()))).as_ref()
+    }
+
+    pub(crate) fn caller(&self) -> &Value {
+        self.caller.get_or_init(|| {
+            let claimed = &self.call.claimed;
+            let mut said = Map::new();
+            for (key, value) in [
+                ("agent", claimed.agent),
+                ("agentVersion", claimed.agent_version),
+                ("project", claimed.project),
+                ("user", claimed.user),
+                ("parentSessionId", claimed.parent_session_id),
+                ("agentId", claimed.agent_id),
+                ("agentType", claimed.agent_type),
+                ("parentAgentId", claimed.parent_agent_id),
+            ] {
+                if !value.is_empty() {
+                    said.insert(key.to_owned(), Value::String(value.to_owned()));
+                }
+            }
+            said.insert("labels".to_owned(), object(claimed.labels));
+            let mut caller = Map::new();
+            caller.insert("labels".to_owned(), object(self.call.labels));
+            caller.insert("claimed".to_owned(), Value::Object(said));
+            Value::Object(caller)
+        })
+    }
+}
+
+fn object(pairs: &[(String, String)]) -> Value {
+    Value::Object(pairs.iter().map(|(key, value)| (key.clone(), Value::String(value.clone()))).collect())
+}
+
+fn parsed(what: &str, text: Option<&str>, absent: impl FnOnce() -> Value) -> Result<Value, EvaluationError> {
+    match text {
+        None | Some("") => Ok(absent()),
+        Some(text) => hookd_json::parse(text).map_err(|error| EvaluationError::new(format!("`{what}`: {error}"))),
+    }
+}
+
+/// The value of a variable.
+pub(crate) enum Seen<'f> {
+    Text(Option<&'f str>),
+    Int(i64),
+    Json(Result<&'f Value, &'f EvaluationError>),
+}
+
+/// The value of `variable` in `facts`.
+pub(crate) fn value<'f>(facts: &'f Facts<'_>, variable: Variable) -> Seen<'f> {
+    let call = &facts.call;
+    match variable {
+        Variable::Event => Seen::Text(Some(call.event)),
+        Variable::SessionId => Seen::Text(Some(call.session_id)),
+        Variable::Tool => Seen::Text(call.tool),
+        Variable::ToolKind => Seen::Text(call.tool_kind),
+        Variable::McpServer => Seen::Text(call.mcp_server),
+        Variable::Cwd => Seen::Text(call.cwd),
+        Variable::Timestamp => Seen::Int(call.timestamp_ms),
+        Variable::Params => Seen::Json(facts.params()),
+        Variable::Result => Seen::Json(facts.result()),
+        Variable::Payload => Seen::Json(facts.payload()),
+        Variable::Caller => Seen::Json(Ok(facts.caller())),
+    }
+}

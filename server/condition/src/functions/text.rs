@@ -1,0 +1,77 @@
+//! `anyMatch(value, regex)` and `redact(value, regex, with)`: over all strings of a JSON value.
+//!
+//! `anyMatch` looks at the keys of objects too, so that nothing hides in one; `redact` leaves keys as they are, since two
+//! of them could become the same.
+
+use hookd_json::{Map, Value};
+use regex::Regex;
+
+/// The most that `redact` may make, in bytes.
+const MAX_REDACTED: usize = 16 << 20;
+
+/// Whether `matches` holds for `value` or any string in it.
+pub(crate) fn any_match<E>(value: &Value, matches: &mut impl FnMut(&str) -> Result<bool, E>) -> Result<bool, E> {
+    match value {
+        Value::String(text) => return matches(text),
+        Value::Array(items) => {
+            for item in items {
+                if any_match(item, matches)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Value::Object(map) => {
+            for (key, item) in map {
+                if matches(key)? || any_match(item, matches)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+    Ok(false)
+}
+
+/// `value` with each match of `regex` in any of its strings replaced by `with`, taken as it is.
+///
+/// # Errors
+/// It would get too large.
+pub(crate) fn redact(value: &Value, regex: &Regex, with: &str) -> Result<Value, String> {
+    Redactor { regex, with, made: 0 }.value(value)
+}
+
+struct Redactor<'r> {
+    regex: &'r Regex,
+    with: &'r str,
+    made: usize,
+}
+
+impl Redactor<'_> {
+    fn value(&mut self, value: &Value) -> Result<Value, String> {
+        Ok(match value {
+            Value::String(text) => Value::String(self.text(text)?),
+            Value::Array(items) => Value::Array(items.iter().map(|item| self.value(item)).collect::<Result<_, _>>()?),
+            Value::Object(map) => {
+                let entries = map.iter().map(|(key, item)| Ok((key.clone(), self.value(item)?)));
+                Value::Object(entries.collect::<Result<Map<_, _>, String>>()?)
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        })
+    }
+
+    fn text(&mut self, text: &str) -> Result<String, String> {
+        let mut redacted = String::new();
+        let mut done = 0;
+        for found in self.regex.find_iter(text) {
+            redacted.push_str(text.get(done..found.start()).unwrap_or_default());
+            redacted.push_str(self.with);
+            done = found.end();
+            if redacted.len().saturating_add(self.made) > MAX_REDACTED {
+                return Err(format!("`redact`: the result has more than {MAX_REDACTED} bytes"));
+            }
+        }
+        redacted.push_str(text.get(done..).unwrap_or_default());
+        self.made = self.made.saturating_add(redacted.len());
+        Ok(redacted)
+    }
+}

@@ -1,0 +1,178 @@
+//! Regular expressions, shared by all expressions that have the same text.
+//!
+//! A pattern is compiled when its expression is loaded, so that a bad one is a load error, and then dropped: tens of
+//! thousands of rules may be loaded of which few are ever asked. The first call that needs it compiles it again and
+//! keeps it, up to [`MOST_COMPILED`] patterns of the whole process; then the oldest makes room. Patterns that are a
+//! plain text, anchored or not, need no expression engine at all.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, LazyLock, Mutex, PoisonError, Weak},
+};
+
+use arc_swap::ArcSwapOption;
+use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+
+use crate::EvaluationError;
+
+/// How large one compiled pattern may be, in bytes.
+const MAX_BYTES: usize = 1 << 20;
+
+/// How large a pattern that is made at evaluation may be, in bytes: it is compiled for that evaluation alone.
+const MAX_FRESH_BYTES: usize = 64 << 10;
+
+/// How many compiled patterns are kept.
+const MOST_COMPILED: usize = 1024;
+
+static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+static COMPILED: Mutex<VecDeque<Weak<Pattern>>> = Mutex::new(VecDeque::new());
+
+/// A regular expression that is known to compile.
+#[derive(Debug)]
+pub(crate) struct Pattern {
+    text: Box<str>,
+    shape: Shape,
+    compiled: ArcSwapOption<Regex>,
+}
+
+/// What a pattern tests, where that is plain.
+#[derive(Debug, PartialEq, Eq)]
+enum Shape {
+    Contains(Box<str>),
+    Starts(Box<str>),
+    Ends(Box<str>),
+    Equals(Box<str>),
+    Other,
+}
+
+impl Pattern {
+    /// The pattern `text`, the same one for the same text.
+    ///
+    /// # Errors
+    /// Why it does not compile, on one line.
+    pub(crate) fn new(text: &str) -> Result<Arc<Self>, String> {
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pattern) = known.patterns.get(text).and_then(Weak::upgrade) {
+            return Ok(pattern);
+        }
+        let shape = Shape::of(text);
+        if shape == Shape::Other {
+            compile(text, MAX_BYTES)?;
+        }
+        let pattern = Arc::new(Self { text: text.into(), shape, compiled: ArcSwapOption::empty() });
+        known.insert(&pattern);
+        Ok(pattern)
+    }
+
+    /// The text that it was made from.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it needs an expression engine: the others are cheaper alone than in a set.
+    pub(crate) fn is_regex(&self) -> bool {
+        self.shape == Shape::Other
+    }
+
+    /// Whether it is found anywhere in `text`.
+    pub(crate) fn is_match(self: &Arc<Self>, text: &str) -> Result<bool, EvaluationError> {
+        Ok(match &self.shape {
+            Shape::Contains(part) => text.contains(&**part),
+            Shape::Starts(part) => text.starts_with(&**part),
+            Shape::Ends(part) => text.ends_with(&**part),
+            Shape::Equals(whole) => text == &**whole,
+            Shape::Other => self.with_regex(|regex| regex.is_match(text))?,
+        })
+    }
+
+    /// Calls `use_it` with the compiled pattern.
+    pub(crate) fn with_regex<T>(self: &Arc<Self>, use_it: impl FnOnce(&Regex) -> T) -> Result<T, EvaluationError> {
+        if let Some(regex) = &*self.compiled.load() {
+            return Ok(use_it(regex));
+        }
+        let regex = Arc::new(compile(&self.text, MAX_BYTES).map_err(EvaluationError::new)?);
+        if self.compiled.swap(Some(Arc::clone(&regex))).is_none() {
+            let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+            compiled.push_back(Arc::downgrade(self));
+            if compiled.len() > MOST_COMPILED
+                && let Some(oldest) = compiled.pop_front().and_then(|oldest| oldest.upgrade())
+            {
+                oldest.compiled.store(None);
+            }
+        }
+        Ok(use_it(&regex))
+    }
+}
+
+/// Patterns by their text. Dead ones are swept out each time the number has doubled.
+#[derive(Default)]
+struct Known {
+    patterns: HashMap<Box<str>, Weak<Pattern>>,
+    sweep_at: usize,
+}
+
+impl Known {
+    fn insert(&mut self, pattern: &Arc<Pattern>) {
+        if self.patterns.len() >= self.sweep_at {
+            self.patterns.retain(|_, pattern| pattern.strong_count() > 0);
+            self.sweep_at = self.patterns.len().saturating_mul(2).max(64);
+        }
+        self.patterns.insert(pattern.text.clone(), Arc::downgrade(pattern));
+    }
+}
+
+impl Shape {
+    fn of(text: &str) -> Self {
+        let (starts, rest) = text.strip_prefix('^').map_or((false, text), |rest| (true, rest));
+        let mut part = String::new();
+        let mut ends = false;
+        let mut rest = rest.chars();
+        while let Some(c) = rest.next() {
+            match c {
+                '\\' => match rest.next() {
+                    Some(escaped) if escaped.is_ascii_punctuation() && !matches!(escaped, '<' | '>') => {
+                        part.push(escaped);
+                    }
+                    _ => return Self::Other,
+                },
+                '$' if rest.as_str().is_empty() => ends = true,
+                '.' | '+' | '*' | '?' | '(' | ')' | '|' | '[' | ']' | '{' | '}' | '^' | '$' => return Self::Other,
+                c => part.push(c),
+            }
+        }
+        let part = part.into_boxed_str();
+        match (starts, ends) {
+            (false, false) => Self::Contains(part),
+            (true, false) => Self::Starts(part),
+            (false, true) => Self::Ends(part),
+            (true, true) => Self::Equals(part),
+        }
+    }
+}
+
+/// A pattern that the call itself gave.
+///
+/// # Errors
+/// Why it does not compile, on one line.
+pub(crate) fn fresh(text: &str) -> Result<Regex, String> {
+    compile(text, MAX_FRESH_BYTES)
+}
+
+/// All of `patterns` as one set, `None` where together they get too large.
+pub(crate) fn set<'p>(patterns: impl IntoIterator<Item = &'p str>) -> Option<RegexSet> {
+    RegexSetBuilder::new(patterns).size_limit(MAX_BYTES).build().ok()
+}
+
+fn compile(text: &str, limit: usize) -> Result<Regex, String> {
+    RegexBuilder::new(text).size_limit(limit).build().map_err(|error| match &error {
+        regex::Error::CompiledTooBig(limit) => {
+            format!("the pattern `{text}` takes more than {limit} bytes when compiled")
+        }
+        // The whole message is a drawing of several lines; the reason is its last one.
+        error => {
+            let drawing = error.to_string();
+            let last = drawing.lines().last().unwrap_or_default();
+            format!("the pattern `{text}` is refused: {}", last.strip_prefix("error: ").unwrap_or(last))
+        }
+    })
+}

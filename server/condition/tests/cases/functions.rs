@@ -1,0 +1,1 @@
+//! The functions of expressions, nasty input included.

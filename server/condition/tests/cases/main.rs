@@ -1,0 +1,5 @@
+//! The crate from outside.
+
+mod functions;
+mod language;
+mod support;
