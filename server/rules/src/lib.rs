@@ -3,6 +3,7 @@
 //! Shared by the server, which keeps a catalog in force, and by `hookctl check`. Read in this order: the words
 //! ([`Tier`], [`Verdict`], the table of events), one [`Rule`], the whole [`Catalog`], then how files become one.
 
+mod attached;
 mod catalog;
 mod event;
 mod index;
@@ -22,6 +23,7 @@ mod schema;
 mod shape;
 mod yaml;
 
+pub use attached::Attached;
 pub use catalog::{
     AskFallback, Catalog, DefaultRule, DeferFallback, Fallbacks, ModifyFallback, Source, SourceState, TierPolicy,
 };
@@ -33,7 +35,9 @@ pub use index::{EventIndex, Matching};
 pub use load::{Load, LoadedFile, MAX_RULES, Memory, check_paths, load, parse_rules};
 pub use matcher::{Matcher, Words};
 pub use problem::{Problem, Severity};
-pub use rule::{Answer, CommandHandler, Handler, HeaderPart, HttpHandler, Mode, OnError, Program, Rule, Shell, Timing};
+pub use rule::{
+    Answer, CommandHandler, Handler, HeaderPart, HttpHandler, Mode, OnError, Program, Rule, Shell, Timing, Worker,
+};
 pub use schema::schema;
 pub use settings::{Environment, LoadSettings, SourceSettings, TierSettings};
 pub use tier::{PerTier, Tier};

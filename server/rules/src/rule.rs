@@ -9,7 +9,7 @@ use std::{
 use hookd_json::Value;
 use secrecy::SecretString;
 
-use crate::{Event, Matcher, Tier, Verdict};
+use crate::{Attached, Event, Matcher, Tier, Verdict};
 
 /// A rule: events, an optional matcher, one handler, and how its answer counts.
 #[derive(Debug)]
@@ -65,8 +65,21 @@ pub struct CommandHandler {
     /// Variables added to the filtered environment.
     pub env: Vec<(String, String)>,
     /// Directory to run in, absolute. `None`: where the tier says (the rule file's directory for managed and team,
-    /// the request's `cwd` below).
+    /// the request's `cwd` below, but for workers too the rule file's directory).
     pub cwd: Option<PathBuf>,
+    /// The program stays and is asked line by line. `None`: it is started for each call.
+    pub worker: Option<Worker>,
+}
+
+/// How the workers of a command handler are kept.
+#[derive(Debug)]
+pub struct Worker {
+    /// Calls at a time, and so programs; from 1 to 16.
+    pub pool: usize,
+    /// Answers after which a program is replaced. `None`: never.
+    pub max_calls: Option<u64>,
+    /// The programs themselves, while the rule is in force.
+    pub attached: Attached,
 }
 
 /// What a command handler runs.

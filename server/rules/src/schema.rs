@@ -49,6 +49,7 @@ fn shape(shape: &Shape) -> Value {
             json!({ "type": "array", "items": { "enum": words }, "minItems": 1, "uniqueItems": true })
         }
         Shape::Millis => json!({ "type": "integer", "minimum": 1, "maximum": MAX_MILLIS }),
+        Shape::Whole(least, most) => json!({ "type": "integer", "minimum": least, "maximum": most }),
         Shape::Texts => json!({ "type": "array", "items": { "type": "string" }, "minItems": 1 }),
         Shape::Names => json!({
             "oneOf": [
@@ -59,6 +60,7 @@ fn shape(shape: &Shape) -> Value {
         Shape::TextMap => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
         Shape::AnyObject => json!({ "type": "object" }),
         Shape::Any => json!({}),
+        Shape::Object(keys) => object(keys),
         Shape::Objects(items) => json!({ "type": "array", "items": object(items) }),
         Shape::Handler => json!({ "$ref": "#/$defs/handler" }),
     }

@@ -37,6 +37,8 @@ pub(crate) enum Shape {
     Words(&'static [&'static str]),
     /// A whole number of milliseconds, from 1 to [`MAX_MILLIS`].
     Millis,
+    /// A whole number from the first of these to the second.
+    Whole(u64, u64),
     /// A list of strings, at least one.
     Texts,
     /// A string or a list of strings, at least one, none twice; none of them empty.
@@ -47,6 +49,8 @@ pub(crate) enum Shape {
     AnyObject,
     /// Any value.
     Any,
+    /// An object with these keys.
+    Object(&'static Object),
     /// A list of objects with these keys. Its items are checked one by one.
     Objects(&'static Object),
     /// A handler, checked by its `type`.
@@ -55,6 +59,11 @@ pub(crate) enum Shape {
 
 /// The longest time that a rule file may name: a day. What is longer is a mistake and no wish.
 pub(crate) const MAX_MILLIS: u64 = 86_400_000;
+
+/// More programs than this for one rule are a mistake and no wish.
+const MAX_POOL: u64 = 16;
+/// More is never.
+const MAX_CALLS: u64 = 1_000_000_000;
 
 const VERDICTS: &[&str] = &["allow", "ask", "defer", "block"];
 const VERDICTS_AND_NONE: &[&str] = &["none", "allow", "ask", "defer", "block"];
@@ -163,8 +172,23 @@ static COMMAND: Object = Object {
         key("timeout", Shape::Millis, "Time limit in milliseconds. Default: 10000."),
         key("env", Shape::TextMap, "Variables added to the environment."),
         key("cwd", Shape::FullText, "The directory to run in; a relative one starts at the rule file."),
+        key(
+            "worker",
+            Shape::Object(&WORKER),
+            "Start the program once and keep it: it reads one line for each call and writes one line back, an object or nothing.",
+        ),
     ],
-    later: &["worker", "protocol"],
+    later: &["protocol"],
+};
+
+/// How the workers of a command handler are kept.
+static WORKER: Object = Object {
+    what: "a worker",
+    keys: &[
+        key("pool", Shape::Whole(1, MAX_POOL), "Calls at a time, and so programs. Default: 1."),
+        key("maxCalls", Shape::Whole(1, MAX_CALLS), "Answers after which a program is replaced. Default: never."),
+    ],
+    later: &[],
 };
 
 static HTTP: Object = Object {
@@ -268,6 +292,9 @@ impl Shape {
             (Self::Words(_), _) => refuse("a list of at least one word"),
             (Self::Millis, Tree::Number(digits)) if digits.parse().is_ok_and(|n| (1..=MAX_MILLIS).contains(&n)) => {}
             (Self::Millis, _) => refuse(&format!("a whole number of milliseconds from 1 to {MAX_MILLIS}")),
+            (Self::Whole(least, most), Tree::Number(digits))
+                if digits.parse().is_ok_and(|n| (*least..=*most).contains(&n)) => {}
+            (Self::Whole(least, most), _) => refuse(&format!("a whole number from {least} to {most}")),
             (Self::Texts, Tree::List(items)) if !items.is_empty() => {
                 for (index, item) in items.iter().enumerate() {
                     Self::Text.check(item, KeyPath::Index(&path, index), issues);
@@ -288,6 +315,9 @@ impl Shape {
                 }
             }
             (Self::TextMap, _) => refuse("an object of strings"),
+            (Self::Object(object), _) => {
+                object.check(node, path, issues);
+            }
             (Self::AnyObject, Tree::Map(_)) | (Self::Any, _) => check_value(node, path, issues),
             (Self::AnyObject, _) => refuse("an object"),
         }
@@ -315,10 +345,18 @@ impl<'n> Fields<'n> {
         self.node(key).is_some_and(|node| node.value == Tree::Bool(true))
     }
 
-    /// The milliseconds of `key`.
-    pub(crate) fn millis(self, key: &str) -> Option<u64> {
+    /// The whole number of `key`.
+    pub(crate) fn whole(self, key: &str) -> Option<u64> {
         match &self.node(key)?.value {
             Tree::Number(digits) => digits.parse().ok(),
+            _ => None,
+        }
+    }
+
+    /// The object of `key`.
+    pub(crate) fn object(self, key: &str) -> Option<Self> {
+        match &self.node(key)?.value {
+            Tree::Map(entries) => Some(Self(entries)),
             _ => None,
         }
     }

@@ -92,8 +92,41 @@ fn what_this_version_does_not_build_is_refused_by_name() {
     }
     check_handler(
         "Stop",
-        "{\"type\": \"command\", \"command\": \"x\", \"worker\": {}}",
-        &[&format!("/rules:2:37: hooks[0].handler.worker: `worker` {not}")],
+        "{\"type\": \"command\", \"command\": \"x\", \"protocol\": \"x\"}",
+        &[&format!("/rules:2:37: hooks[0].handler.protocol: `protocol` {not}")],
+    );
+}
+
+#[test]
+fn how_workers_are_kept() {
+    for good in ["{}", "{\"pool\": 1}", "{\"pool\": 16, \"maxCalls\": 1}", "{\"maxCalls\": 1000000000}"] {
+        check_handler("Stop", &format!("{{\"type\": \"command\", \"argv\": [\"x\"], \"worker\": {good}}}"), &[]);
+    }
+    for (worker, problem) in [
+        ("true", "worker: a worker must be an object, not true"),
+        ("{\"pool\": 0}", "worker.pool: must be a whole number from 1 to 16, not the number 0"),
+        ("{\"pool\": 17}", "worker.pool: must be a whole number from 1 to 16, not the number 17"),
+        ("{\"pool\": 1.5}", "worker.pool: must be a whole number from 1 to 16, not the number 1.5"),
+        ("{\"pool\": \"2\"}", "worker.pool: must be a whole number from 1 to 16, not the string \"2\""),
+        ("{\"maxCalls\": 0}", "worker.maxCalls: must be a whole number from 1 to 1000000000, not the number 0"),
+        ("{\"maxcalls\": 1}", "worker.maxcalls: unknown key `maxcalls`, did you mean `maxCalls`"),
+    ] {
+        let problems = parse_rules(
+            &format!(
+                "{{\"hooks\": [{{\"event\": \"Stop\", \"handler\": {{\"type\": \"command\", \"command\": \"x\", \"worker\": {worker}}}}}]}}"
+            ),
+            Format::Json,
+        );
+        let problems = problems.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let [only] = &problems[..] else { panic!("{worker}: {problems:?}") };
+        assert_eq!(only.split_once(": hooks[0].handler.").unwrap().1, problem);
+    }
+    check_handler(
+        "Stop",
+        "{\"type\": \"http\", \"url\": \"http://a/\", \"worker\": {}}",
+        &[
+            "/rules:2:38: hooks[0].handler.worker: unknown key `worker`, an http handler has `type`, `url`, `headers`, `timeout`",
+        ],
     );
 }
 

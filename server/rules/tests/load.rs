@@ -133,7 +133,7 @@ hooks:
     final: true
     mustDecide: true
     description: lints
-    handler: {type: command, command: ./lint.sh, shell: bash, timeout: 99000, env: {B: '1', A: '2'}, cwd: sub}
+    handler: {type: command, command: ./lint.sh, shell: bash, timeout: 99000, env: {B: '1', A: '2'}, cwd: sub, worker: {pool: 3, maxCalls: 9}}
 ";
     let mut place = Place::new();
     place.write("rules/a.yaml", text);
@@ -166,6 +166,7 @@ hooks:
     assert_eq!(command.timeout, Duration::from_secs(60));
     assert_eq!(command.env, [("B".to_owned(), "1".to_owned()), ("A".to_owned(), "2".to_owned())]);
     assert_eq!(command.cwd, Some(place.at("rules/sub")));
+    assert_eq!(command.worker.as_ref().map(|worker| (worker.pool, worker.max_calls)), Some((3, Some(9))));
     assert_eq!(catalog.rules_of("Deploy").len(), 1);
 
     let decide = compiled(

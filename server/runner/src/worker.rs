@@ -151,7 +151,7 @@ impl Worker {
         let cap = self.settings.limits.output_bytes;
         let end = self.buffer.iter().position(|byte| *byte == b'\n');
         if end.unwrap_or(self.buffer.len()) > cap {
-            return Some(Said::TooLong);
+            return Some(Said::TooLong(cap));
         }
         let is_one = end?.saturating_add(1) == self.buffer.len();
         let mut line = std::mem::take(&mut self.buffer);

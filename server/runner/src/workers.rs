@@ -48,8 +48,8 @@ pub struct Answered {
 pub enum Said {
     /// This line, without its line break.
     Line(Vec<u8>),
-    /// More than [`Limits::output_bytes`] without a line break; it is being killed.
-    TooLong,
+    /// More than so many bytes, [`Limits::output_bytes`], without a line break; it is being killed.
+    TooLong(usize),
     /// This, which is not one line that [`WorkerSettings::accepts`]; it is being killed.
     Noise(Vec<u8>),
     /// Nothing: no worker was there in time, or it ended, or it is being killed.

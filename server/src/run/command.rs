@@ -1,9 +1,13 @@
 //! Command handlers: what a program is started with, and what its end means.
 
+mod worker;
+
 use std::{
     collections::HashMap,
     ffi::OsString,
     path::{Path, PathBuf},
+    pin::Pin,
+    sync::Arc,
     time::Duration,
 };
 
@@ -41,39 +45,61 @@ impl Commands {
         Self { runner, limits, environment: base_environment(path, server) }
     }
 
-    /// Runs the program and waits for its answer within `granted`, the wait for a place included.
+    /// Runs the program and waits for its answer within `granted`, the wait for a place included. One that stays is
+    /// asked instead.
     pub(super) async fn run(&self, started: Started<'_>, granted: Duration) -> Ran {
-        let class = if started.rule.tier.is_central() { Class::Central } else { Class::Other };
+        if let Some(workers) = worker::of(self, &started) {
+            return worker::ask(workers, started, granted).await;
+        }
+        let class = class(started.rule);
         let expect = Expect::of(started.rule, started.trigger);
         let now = Instant::now();
         let deadline = now.checked_add(granted).unwrap_or(now);
         let limits = Limits { timeout: granted, ..self.limits };
         match self.runner.run(class, self.command(started), limits, deadline).await {
             Ok(finished) => ran(finished, granted, &expect),
-            Err(overloaded) => Ran::said(Err(failed(&overloaded))),
+            Err(full) => Ran::said(Err(overloaded(&full))),
         }
     }
 
-    /// Takes a place in the background at once; the run itself is the future.
-    pub(super) fn run_background(
-        &self,
-        started: Started<'_>,
-    ) -> Result<impl Future<Output = Ran> + Send + use<>, Failed> {
+    /// Takes a place in the background at once; the run itself is the future. For a program that stays, the future takes
+    /// the place.
+    pub(super) fn run_background(&self, started: Started<'_>) -> Result<Running, Failed> {
+        if let Some(workers) = worker::of(self, &started) {
+            return Ok(Box::pin(worker::ask_in_background(Arc::clone(workers), started)));
+        }
         let timeout = started.handler.timeout;
         let expect = Expect::of(started.rule, started.trigger);
         let limits = Limits { timeout, ..self.limits };
-        let running = self.runner.run_background(self.command(started), limits).map_err(|full| failed(&full))?;
-        Ok(async move { ran(running.await, timeout, &expect) })
+        let running = self.runner.run_background(self.command(started), limits).map_err(|full| overloaded(&full))?;
+        Ok(Box::pin(async move { ran(running.await, timeout, &expect) }))
+    }
+
+    /// Ends programs that stay, at most within `limit`; none is started any more.
+    pub(super) async fn end_workers(&self, limit: Duration) {
+        self.runner.end_workers(limit).await;
     }
 
     fn command(&self, started: Started<'_>) -> Command {
         let Started { rule, trigger, handler, stdin } = started;
+        let cwd = directory(rule, trigger, handler);
+        Command { argv: argv(&handler.program), env: self.env(hook_variables(rule, trigger), handler), cwd, stdin }
+    }
+
+    fn env(
+        &self,
+        variables: impl Iterator<Item = (OsString, OsString)>,
+        handler: &CommandHandler,
+    ) -> Vec<(OsString, OsString)> {
         let mut env = self.environment.clone();
-        env.extend(hook_variables(rule, trigger));
+        env.extend(variables);
         env.extend(handler.env.iter().map(|(name, value)| (name.into(), value.into())));
-        Command { argv: argv(&handler.program), env, cwd: directory(rule, trigger, handler), stdin }
+        env
     }
 }
+
+/// A run in the background.
+pub(super) type Running = Pin<Box<dyn Future<Output = Ran> + Send>>;
 
 /// One program to start.
 #[derive(Debug)]
@@ -82,6 +108,10 @@ pub(super) struct Started<'a> {
     pub(super) trigger: &'a Trigger,
     pub(super) handler: &'a CommandHandler,
     pub(super) stdin: Vec<u8>,
+}
+
+fn class(rule: &Rule) -> Class {
+    if rule.tier.is_central() { Class::Central } else { Class::Other }
 }
 
 fn argv(program: &Program) -> Vec<OsString> {
@@ -104,10 +134,14 @@ fn directory(rule: &Rule, trigger: &Trigger, handler: &CommandHandler) -> Option
         return Some(cwd.clone());
     }
     if rule.tier.is_central() {
-        return Some(rule.file.parent().unwrap_or(Path::new("/")).to_owned());
+        return Some(directory_of(&rule.file));
     }
     let cwd = Path::new(&trigger.cwd);
     cwd.is_absolute().then(|| cwd.to_owned())
+}
+
+fn directory_of(file: &Path) -> PathBuf {
+    file.parent().unwrap_or(Path::new("/")).to_owned()
 }
 
 /// What does not depend on the event. Nothing else of the server's environment is passed on.
@@ -127,20 +161,23 @@ fn base_environment(path: &str, server: &HashMap<OsString, OsString>) -> Vec<(Os
 
 fn hook_variables<'a>(rule: &'a Rule, trigger: &'a Trigger) -> impl Iterator<Item = (OsString, OsString)> + use<'a> {
     let tool = trigger.tool_call.as_ref().map_or("", |call| call.tool.as_str());
-    [
+    variables([
         ("HOOKD_EVENT", &*trigger.event_name),
         ("HOOKD_TOOL", tool),
         ("HOOKD_SESSION_ID", &trigger.session_id),
         ("HOOKD_RULE_ID", &rule.id),
         ("HOOKD_DECISION_ID", &trigger.decision_id),
         ("HOOKD_CWD", &trigger.cwd),
-    ]
-    .into_iter()
-    .filter(|(_, value)| !value.is_empty() && value.len() <= IDENTIFIER_BYTES && !value.contains('\0'))
-    .map(|(name, value)| (name.into(), value.into()))
+    ])
 }
 
-fn failed(overloaded: &Overloaded) -> Failed {
+fn variables<const N: usize>(all: [(&'static str, &str); N]) -> impl Iterator<Item = (OsString, OsString)> {
+    all.into_iter()
+        .filter(|(_, value)| !value.is_empty() && value.len() <= IDENTIFIER_BYTES && !value.contains('\0'))
+        .map(|(name, value)| (name.into(), value.into()))
+}
+
+fn overloaded(overloaded: &Overloaded) -> Failed {
     Failed::new(Failure::Overloaded, overloaded.to_string())
 }
 

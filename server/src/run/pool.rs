@@ -1,6 +1,6 @@
 //! All handlers under one roof: those whose answer is waited for, and those in the background (law 6).
 
-use std::{collections::HashMap, ffi::OsString, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{collections::HashMap, ffi::OsString, fmt, sync::Arc, time::Duration};
 
 use hookd_rules::{Handler, Mode};
 use hookd_runner::Runner;
@@ -13,7 +13,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     Call, Handlers, HttpError, Job,
-    command::{Commands, Started},
+    command::{Commands, Running, Started},
     decide,
     http::{Http, Post},
     input::{self, Asked},
@@ -103,14 +103,17 @@ impl Pool {
     }
 
     /// Takes no more jobs, lets those in the background finish within `limit`, and then kills what is left; each end
-    /// is logged and told. Runs whose answer is waited for are not touched.
+    /// is logged and told. Then workers end, within what is left of `limit`: each after the call that it is at. Other
+    /// runs whose answer is waited for are not touched.
     pub async fn shutdown(&self, limit: Duration) {
+        let begun = Instant::now();
         self.places.close();
         self.jobs.close();
         if timeout(limit, self.jobs.wait()).await.is_err() {
             self.cancel.cancel();
             self.jobs.wait().await;
         }
+        self.commands.end_workers(limit.saturating_sub(begun.elapsed())).await;
     }
 
     async fn ask(&self, call: Call<'_>) -> Result<Ran, Failed> {
@@ -134,7 +137,7 @@ impl Pool {
         Ok(match &rule.handler {
             Handler::Command(handler) => {
                 let stdin = input::line(trigger, &asked)?;
-                Box::pin(self.commands.run_background(Started { rule, trigger, handler, stdin })?)
+                self.commands.run_background(Started { rule, trigger, handler, stdin })?
             }
             Handler::Http(_) => {
                 let body = input::line(trigger, &asked)?;
@@ -153,8 +156,6 @@ impl Pool {
 
 /// Is told of a handler that ended in the background.
 type Ended = dyn Fn(&Rule, &Ran) + Send + Sync;
-
-type Running = Pin<Box<dyn Future<Output = Ran> + Send>>;
 
 impl Handlers for Pool {
     async fn run(&self, call: Call<'_>) -> Ran {

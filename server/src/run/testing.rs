@@ -64,7 +64,7 @@ pub(super) fn shell(tier: Tier, line: &str) -> Rule {
 }
 
 pub(super) fn command(tier: Tier, program: Program) -> Rule {
-    rule(tier, Handler::Command(CommandHandler { program, timeout: LONG, env: Vec::new(), cwd: None }))
+    rule(tier, Handler::Command(CommandHandler { program, timeout: LONG, env: Vec::new(), cwd: None, worker: None }))
 }
 
 pub(super) fn http(tier: Tier, url: String, headers: Vec<(String, Vec<HeaderPart>)>) -> Rule {

@@ -8,7 +8,7 @@ use url::Url;
 
 use super::{Context, header};
 use crate::{
-    Answer, CommandHandler, Event, Handler, HttpHandler, Modifies, Program, Shell, Verdict,
+    Answer, Attached, CommandHandler, Event, Handler, HttpHandler, Modifies, Program, Shell, Verdict, Worker,
     problem::{Issues, KeyPath},
     shape::{Fields, HANDLERS, LATER_HANDLERS, did_you_mean, shown},
 };
@@ -76,7 +76,7 @@ impl Site<'_> {
 
     fn timeout(&self, default: Duration, context: &Context<'_>, issues: &mut Issues) -> Duration {
         let ceiling = context.settings.max_handler_timeout;
-        let Some(written) = self.fields.millis("timeout").map(Duration::from_millis) else {
+        let Some(written) = self.fields.whole("timeout").map(Duration::from_millis) else {
             return default.min(ceiling);
         };
         if written > ceiling
@@ -147,6 +147,11 @@ fn command(site: &Site<'_>, context: &Context<'_>, issues: &mut Issues) -> (Hand
     }
     let timeout = site.timeout(COMMAND_TIMEOUT, context, issues);
     let env = env.into_iter().map(|(entry, value)| (entry.key.clone(), value.to_owned())).collect::<Vec<_>>();
+    let worker = fields.object("worker").map(|worker| Worker {
+        pool: worker.whole("pool").and_then(|pool| usize::try_from(pool).ok()).unwrap_or(1),
+        max_calls: worker.whole("maxCalls"),
+        attached: Attached::default(),
+    });
     let meaning = json!({
         "type": "command",
         "program": match &program {
@@ -157,9 +162,10 @@ fn command(site: &Site<'_>, context: &Context<'_>, issues: &mut Issues) -> (Hand
         "timeout": millis(timeout),
         "env": object(env.iter().map(|(name, value)| (name.as_str(), json!(value)))),
         "cwd": fields.text("cwd"),
+        "worker": worker.as_ref().map(|worker| json!({ "pool": worker.pool, "maxCalls": worker.max_calls })),
     });
     let cwd = fields.text("cwd").map(|cwd| context.directory().join(cwd));
-    (Handler::Command(CommandHandler { program, timeout, env, cwd }), meaning)
+    (Handler::Command(CommandHandler { program, timeout, env, cwd, worker }), meaning)
 }
 
 fn http(site: &Site<'_>, context: &Context<'_>, issues: &mut Issues) -> (Handler, Value) {

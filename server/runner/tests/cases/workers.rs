@@ -192,9 +192,9 @@ async fn a_line_has_a_cap_and_input_has_none() {
     let exact = workers(&runner, &mark, &format!("while read -r line; do echo \"{{$({fill})}}\"; done"), settings);
     assert_eq!(said(&exact, "a").await, Said::Line(format!("{{{}}}", "x".repeat(998)).into_bytes()));
     let worker = workers(&runner, &mark, &format!("while read -r line; do echo \"{{$({fill})}}y\"; done"), settings);
-    assert_eq!(said(&worker, "a").await, Said::TooLong);
+    assert_eq!(said(&worker, "a").await, Said::TooLong(1000));
     let worker = workers(&runner, &mark, "read -r line; tr '\\0' x < /dev/zero", settings);
-    assert_eq!(said(&worker, "a").await, Said::TooLong);
+    assert_eq!(said(&worker, "a").await, Said::TooLong(1000));
     drop(exact);
     mark.gone().await;
     // It answers before it has read everything, and the rest is written all the same.

@@ -93,6 +93,7 @@ impl Rules {
                 timeout: Duration::from_secs(10),
                 env: Vec::new(),
                 cwd: None,
+                worker: None,
             }),
             timing: Timing::Sync,
             mode: Mode::Enforce,
