@@ -94,9 +94,11 @@ async fn case_093_connections_that_never_end_do_not_hold_it_and_no_accepted_call
     while let Some(quick) = within("the end of calls", quick.join_next()).await {
         answered.extend(quick.unwrap());
     }
-    let decided =
+    let decided: BTreeSet<_> =
         logged(&hookd, "decided").iter().map(|line| line["decision_id"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(answered, decided, "what was decided was answered");
+    assert!(decided.len() >= 8, "{decided:?}");
+    let lost = decided.difference(&answered).collect::<Vec<_>>();
+    assert!(lost.is_empty(), "decided and not answered: {lost:?}");
     assert_eq!(hookd.children(), []);
     stuck.closed().await;
 }

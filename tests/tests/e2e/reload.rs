@@ -47,9 +47,13 @@ async fn loads(hookd: &Hookd) -> (f64, f64) {
     (good, hookd.metric(r#"hookd_reloads_total{result="refused"}"#).await)
 }
 
-/// The log lines with this message.
-fn logged(hookd: &Hookd, message: &str) -> Vec<Value> {
-    hookd.log_lines().into_iter().filter(|line| line["message"] == message).collect()
+/// The log lines with this message, as soon as there is one.
+async fn logged(hookd: &Hookd, message: &str) -> Vec<Value> {
+    eventually(message, async || {
+        let lines = hookd.log_lines().into_iter().filter(|line| line["message"] == message).collect::<Vec<_>>();
+        (!lines.is_empty()).then_some(lines)
+    })
+    .await
 }
 
 /// A directory that is updated as Kubernetes updates a mounted ConfigMap: its files are links through `..data`, itself a
@@ -172,7 +176,7 @@ async fn law_10_a_file_that_goes_from_a_managed_directory_takes_its_rules_along(
     fs::remove_file(hookd.path("managed/b.json")).unwrap();
     judged_by(&hookd, "a").await;
     assert_ne!(hookd.trigger(bash()).await.policy_revision, before.policy_revision);
-    let warnings = logged(&hookd, "rules loaded with a warning");
+    let warnings = logged(&hookd, "rules loaded with a warning").await;
     let gone = format!("{}: is gone, and its rules with it", hookd.path("managed/b.json").display());
     assert_eq!(
         warnings.iter().map(|line| (&line["level"], &line["problem"])).collect::<Vec<_>>(),
@@ -213,7 +217,7 @@ async fn sighup_reloads() {
     let before = loads(&hookd).await;
     hookd.signal(Signal::HUP);
     eventually("a load", async || (loads(&hookd).await == (before.0 + 1.0, before.1)).then_some(())).await;
-    let reloading = logged(&hookd, "reloading");
+    let reloading = logged(&hookd, "reloading").await;
     assert_eq!(reloading.iter().map(|line| &line["reason"]).collect::<Vec<_>>(), ["SIGHUP"]);
     judged_by(&hookd, "good").await;
 }
@@ -299,8 +303,8 @@ async fn broken_settings_refuse_a_reload_and_cold_ones_ask_for_a_restart() {
 
     hookd.replace_file("hookd.json", &whole);
     edit_settings(&hookd, |settings| settings["limits"] = json!({ "children": 3 }));
-    let warning = eventually("a warning", async || logged(&hookd, "settings changed that need a restart").pop()).await;
-    assert_eq!(warning["keys"], "limits.children");
+    let warnings = logged(&hookd, "settings changed that need a restart").await;
+    assert_eq!(warnings[0]["keys"], "limits.children");
     judged_by(&hookd, "good").await;
 }
 

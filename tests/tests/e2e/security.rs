@@ -128,8 +128,12 @@ async fn a_listener_wider_than_loopback_refuses_commands_of_lower_tiers_by_name(
         "considered": 4, "matched": 4,
     });
     assert_eq!(said(&answer), expected);
-    let refused = hookd.log_lines().into_iter().filter(|line| line["message"] == "rules refused or left out");
-    let refused = refused.collect::<Vec<_>>();
+    let is_refusal = |line: &Value| line["message"] == "rules refused or left out";
+    let refused = eventually("a refusal in the log", async || {
+        let lines = hookd.log_lines().into_iter().filter(is_refusal).collect::<Vec<_>>();
+        (!lines.is_empty()).then_some(lines)
+    })
+    .await;
     assert_eq!(
         refused.iter().map(|line| (&line["tier"], &line["rule"])).collect::<Vec<_>>(),
         [(&json!("shared"), &json!("runs"))]
