@@ -27,3 +27,5 @@ mod reload;
 mod security;
 #[cfg(test)]
 mod transport;
+#[cfg(test)]
+mod workers;
