@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators};
 
 use crate::{
+    facts::CLAIMED,
     functions::{FUNCTIONS, Function, Style, check_literal},
     parse::{MAX_DEPTH, MAX_NODES},
     references::{References, VARIABLES, Variable},
@@ -62,10 +63,6 @@ pub(crate) struct Fault {
 pub(crate) struct Summary {
     pub(crate) references: References,
 }
-
-/// Keys of `caller.claimed`.
-const CLAIMED: [&str; 9] =
-    ["agent", "agentVersion", "project", "user", "parentSessionId", "agentId", "agentType", "parentAgentId", "labels"];
 
 /// Names of CEL's types, which are values too: `type(x) == string`.
 const TYPES: [&str; 10] = ["bool", "bytes", "double", "dyn", "int", "list", "map", "null_type", "string", "uint"];
@@ -154,9 +151,10 @@ impl<'t> Checker<'t> {
             let what = if select.test { "`has` asks of" } else { "a look-up needs" };
             return fault(node, format!("{what} a map, `.{}` is asked of {}", select.field, operand.noun()));
         }
-        let (keys, what): (&[&str], _) = match path_of(&select.operand).as_deref() {
-            Some(["caller"]) if !self.local.contains(&"caller") => (&["labels", "claimed"], "`caller`"),
-            Some(["caller", "claimed"]) if !self.local.contains(&"caller") => (&CLAIMED, "`caller.claimed`"),
+        let claimed = || CLAIMED.into_iter().chain(["labels"]).collect();
+        let (keys, what): (Vec<&str>, _) = match path_of(&select.operand).as_deref() {
+            Some(["caller"]) if !self.local.contains(&"caller") => (vec!["labels", "claimed"], "`caller`"),
+            Some(["caller", "claimed"]) if !self.local.contains(&"caller") => (claimed(), "`caller.claimed`"),
             _ => return Ok(if select.test { Kind::Bool } else { Kind::Any }),
         };
         if !keys.contains(&select.field.as_str()) {
@@ -195,12 +193,12 @@ impl<'t> Checker<'t> {
         if call.target.is_none() {
             match (name, call.args.as_slice()) {
                 (operators::LOGICAL_AND | operators::LOGICAL_OR, [left, right]) => {
-                    self.boolean(left, "`&&` and `||`", depth)?;
-                    self.boolean(right, "`&&` and `||`", depth)?;
+                    self.boolean(left, "`&&` and `||` take", depth)?;
+                    self.boolean(right, "`&&` and `||` take", depth)?;
                     return Ok(Kind::Bool);
                 }
                 (operators::LOGICAL_NOT, [operand]) => {
-                    self.boolean(operand, "`!`", depth)?;
+                    self.boolean(operand, "`!` takes", depth)?;
                     return Ok(Kind::Bool);
                 }
                 (operators::NOT_STRICTLY_FALSE, [operand]) => {
@@ -208,7 +206,7 @@ impl<'t> Checker<'t> {
                     return Ok(Kind::Bool);
                 }
                 (operators::CONDITIONAL, [condition, yes, no]) => {
-                    self.boolean(condition, "`?`", depth)?;
+                    self.boolean(condition, "`?` takes", depth)?;
                     let (yes, no) = (self.kind(yes, depth)?, self.kind(no, depth)?);
                     return Ok(if yes == no { yes } else { Kind::Any });
                 }
@@ -242,7 +240,7 @@ impl<'t> Checker<'t> {
         if kind.fits(Kind::Bool) {
             return Ok(());
         }
-        fault(node, format!("{what} take booleans, this is {}", kind.noun()))
+        fault(node, format!("{what} booleans, this is {}", kind.noun()))
     }
 
     fn index(

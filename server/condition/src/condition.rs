@@ -2,29 +2,27 @@ use std::sync::Arc;
 
 use hookd_json::Value;
 
-use crate::{ConditionError, EvaluationError, Facts, References, check::Wanted, interpret::Interpreted, parse::parse};
+use crate::{
+    ConditionError, EvaluationError, Facts, References, Variable,
+    check::Wanted,
+    group,
+    native::{Given, Test, lower, lower_value},
+    parse::parse,
+};
 
 /// A checked condition: `when` of a rule. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Condition(Arc<Inner>);
+pub struct Condition(Arc<Inner<Test>>);
 
 /// A checked expression that gives a JSON value: `{"expr": "…"}` in a rewrite. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Expression(Arc<Inner>);
+pub struct Expression(Arc<Inner<Given>>);
 
 #[derive(Debug)]
-struct Inner {
+struct Inner<P> {
     text: Box<str>,
     references: References,
-    program: Interpreted,
-}
-
-impl Inner {
-    fn compile(text: &str, wanted: Wanted) -> Result<Arc<Self>, ConditionError> {
-        let (tree, summary) = parse(text, wanted)?;
-        let program = Interpreted::new(tree).map_err(|message| ConditionError::at(text, 0, message))?;
-        Ok(Arc::new(Self { text: text.into(), references: summary.references, program }))
-    }
+    program: P,
 }
 
 impl Condition {
@@ -34,7 +32,9 @@ impl Condition {
     /// The first thing that is wrong with it, and where: syntax, an unknown variable or function, a type that can
     /// never be right, a pattern that does not compile, or one of the limits of this crate.
     pub fn compile(text: &str) -> Result<Self, ConditionError> {
-        Inner::compile(text, Wanted::Boolean).map(Self)
+        let (tree, summary) = parse(text, Wanted::Boolean)?;
+        let program = lower(tree).map_err(|message| ConditionError::at(text, 0, message))?;
+        Ok(Self(Arc::new(Inner { text: text.into(), references: summary.references, program })))
     }
 
     /// The text that it was made from.
@@ -49,12 +49,28 @@ impl Condition {
         self.0.references
     }
 
+    /// The values outside of which `variable` makes it false, whatever the rest of the call is; `None` where the text
+    /// does not plainly say so. `tool == 'Bash' && …` requires `Bash` of [`Variable::Tool`]. A call that has another
+    /// value need not be evaluated: the condition is false for it and no failure.
+    #[must_use]
+    pub fn required(&self, variable: Variable) -> Option<Vec<&str>> {
+        self.0.program.required(variable)
+    }
+
+    /// Lets `conditions` share one pass for all literal patterns that they test on the same field of the same
+    /// [`Facts`]. They say the same as before. For conditions that are mostly asked together, such as those of one
+    /// event; a condition that was cloned already is left as it is.
+    pub fn share_patterns<'c>(conditions: impl IntoIterator<Item = &'c mut Self>) {
+        let tests = conditions.into_iter().filter_map(|condition| Arc::get_mut(&mut condition.0));
+        group::group(&mut tests.map(|inner| &mut inner.program).collect::<Vec<_>>());
+    }
+
     /// Whether it holds for a call.
     ///
     /// # Errors
     /// It has no value for this call: a failure of the rule, never `false`.
     pub fn evaluate(&self, facts: &mut Facts<'_>) -> Result<bool, EvaluationError> {
-        self.0.program.boolean(facts)
+        self.0.program.holds(facts).map_err(EvaluationError::from)
     }
 }
 
@@ -64,7 +80,9 @@ impl Expression {
     /// # Errors
     /// As [`Condition::compile`], but the value may be of any type.
     pub fn compile(text: &str) -> Result<Self, ConditionError> {
-        Inner::compile(text, Wanted::Value).map(Self)
+        let (tree, summary) = parse(text, Wanted::Value)?;
+        let program = lower_value(tree).map_err(|message| ConditionError::at(text, 0, message))?;
+        Ok(Self(Arc::new(Inner { text: text.into(), references: summary.references, program })))
     }
 
     /// The text that it was made from.

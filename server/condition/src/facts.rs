@@ -58,6 +58,28 @@ pub struct Claimed<'a> {
     pub labels: &'a [(String, String)],
 }
 
+/// The keys of `caller.claimed` that are strings.
+pub(crate) const CLAIMED: [&str; 8] =
+    ["agent", "agentVersion", "project", "user", "parentSessionId", "agentId", "agentType", "parentAgentId"];
+
+impl<'a> Claimed<'a> {
+    /// The text of `caller.claimed.KEY`.
+    pub(crate) fn get(&self, key: &str) -> Option<&'a str> {
+        let text = match key {
+            "agent" => self.agent,
+            "agentVersion" => self.agent_version,
+            "project" => self.project,
+            "user" => self.user,
+            "parentSessionId" => self.parent_session_id,
+            "agentId" => self.agent_id,
+            "agentType" => self.agent_type,
+            "parentAgentId" => self.parent_agent_id,
+            _ => return None,
+        };
+        Some(text).filter(|text| !text.is_empty())
+    }
+}
+
 /// The facts of one form of one call. Cheap to make: texts are parsed when the first expression asks, and once.
 #[derive(Debug)]
 pub struct Facts<'a> {
@@ -66,6 +88,8 @@ pub struct Facts<'a> {
     result: OnceLock<Result<Value, EvaluationError>>,
     payload: OnceLock<Result<Value, EvaluationError>>,
     caller: OnceLock<Value>,
+    /// What the groups of patterns found, by the group's id. Later groups are asked anew.
+    found: [OnceLock<(u64, Option<u64>)>; 8],
 }
 
 impl<'a> Facts<'a> {
@@ -78,6 +102,7 @@ impl<'a> Facts<'a> {
             result: OnceLock::new(),
             payload: OnceLock::new(),
             caller: OnceLock::new(),
+            found: [const { OnceLock::new() }; 8],
         }
     }
 
@@ -99,21 +124,29 @@ impl<'a> Facts<'a> {
         self.payload.get_or_init(|| parsed("payload", self.call.payload, || Value::Object(Map::new()))).as_ref()
     }
 
+    /// What `find` gave for the group `id`, asked once. `None`: one by one.
+    pub(crate) fn remembered(&self, id: u64, find: impl FnOnce() -> Option<u64>) -> Option<u64> {
+        for slot in &self.found {
+            match slot.get() {
+                Some((known, found)) if *known == id => return *found,
+                Some(_) => {}
+                None => {
+                    let found = find();
+                    // Facts are asked by one evaluation at a time, so the slot is still empty.
+                    let _ = slot.set((id, found));
+                    return found;
+                }
+            }
+        }
+        None
+    }
+
     pub(crate) fn caller(&self) -> &Value {
         self.caller.get_or_init(|| {
             let claimed = &self.call.claimed;
             let mut said = Map::new();
-            for (key, value) in [
-                ("agent", claimed.agent),
-                ("agentVersion", claimed.agent_version),
-                ("project", claimed.project),
-                ("user", claimed.user),
-                ("parentSessionId", claimed.parent_session_id),
-                ("agentId", claimed.agent_id),
-                ("agentType", claimed.agent_type),
-                ("parentAgentId", claimed.parent_agent_id),
-            ] {
-                if !value.is_empty() {
+            for key in CLAIMED {
+                if let Some(value) = claimed.get(key) {
                     said.insert(key.to_owned(), Value::String(value.to_owned()));
                 }
             }

@@ -5,6 +5,8 @@ mod facts;
 mod condition;
 mod parse;
 mod check;
+mod native;
+mod group;
 mod interpret;
 mod functions;
 mod pattern;

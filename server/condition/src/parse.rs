@@ -52,7 +52,7 @@ fn syntax_error(text: &str, errors: &cel::ParseErrors) -> ConditionError {
     let column = usize::try_from(column).unwrap_or(1).saturating_sub(1);
     let before: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
     let message = first.msg.strip_prefix("Syntax error: ").unwrap_or(&first.msg);
-    ConditionError::at(text, before.saturating_add(column), message.replace("<EOF>", "the end").replace('\'', "`"))
+    ConditionError::at(text, before.saturating_add(column), message.replace("'<EOF>'", "the end").replace('\'', "`"))
 }
 
 /// Where the checker's first fault stands. The fast parser keeps no places of nodes, so the slow one has to say.
@@ -63,8 +63,7 @@ fn place(text: &str, wanted: Wanted) -> usize {
     let Err(fault) = check::check(&tree, wanted) else {
         return 0;
     };
-    let characters = source.offset_for(fault.node).map_or(0, |(start, _)| usize::try_from(start).unwrap_or(0));
-    text.char_indices().nth(characters).map_or(text.len(), |(offset, _)| offset)
+    source.offset_for(fault.node).map_or(0, |(start, _)| usize::try_from(start).unwrap_or(0))
 }
 
 /// Refuses what could exhaust the stack of a recursive parser, before it runs.

@@ -25,7 +25,26 @@ const MAX_FRESH_BYTES: usize = 64 << 10;
 const MOST_COMPILED: usize = 1024;
 
 static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
-static COMPILED: Mutex<VecDeque<Weak<Pattern>>> = Mutex::new(VecDeque::new());
+static COMPILED: Mutex<VecDeque<Weak<dyn Forget>>> = Mutex::new(VecDeque::new());
+
+/// Something that is compiled and can be compiled again.
+pub(crate) trait Forget: Send + Sync {
+    /// Drops what was compiled.
+    fn forget(&self);
+}
+
+/// Counts `compiled` among what is kept, and lets the oldest go if that is too much.
+pub(crate) fn keep<F: Forget + 'static>(compiled: &Arc<F>) {
+    let newest: Weak<F> = Arc::downgrade(compiled);
+    let oldest = {
+        let mut kept = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push_back(newest);
+        if kept.len() > MOST_COMPILED { kept.pop_front() } else { None }
+    };
+    if let Some(oldest) = oldest.and_then(|oldest| oldest.upgrade()) {
+        oldest.forget();
+    }
+}
 
 /// A regular expression that is known to compile.
 #[derive(Debug)]
@@ -92,15 +111,15 @@ impl Pattern {
         }
         let regex = Arc::new(compile(&self.text, MAX_BYTES).map_err(EvaluationError::new)?);
         if self.compiled.swap(Some(Arc::clone(&regex))).is_none() {
-            let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
-            compiled.push_back(Arc::downgrade(self));
-            if compiled.len() > MOST_COMPILED
-                && let Some(oldest) = compiled.pop_front().and_then(|oldest| oldest.upgrade())
-            {
-                oldest.compiled.store(None);
-            }
+            keep(self);
         }
         Ok(use_it(&regex))
+    }
+}
+
+impl Forget for Pattern {
+    fn forget(&self) {
+        self.compiled.store(None);
     }
 }
 

@@ -1,5 +1,5 @@
 /// A variable of expressions (design §4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Variable {
     /// `event`
     Event,
