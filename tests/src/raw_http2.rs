@@ -15,6 +15,7 @@ pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
@@ -22,6 +23,9 @@ const GOAWAY: u8 = 7;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const ACK: u8 = 1;
+
+/// The code of a caller that needs the answer no more.
+const CANCEL: u32 = 8;
 
 /// One connection to a gRPC server.
 #[derive(Debug)]
@@ -75,15 +79,15 @@ impl RawHttp2 {
 
     /// Begins a call of the gRPC method at `path` on `stream` (1, 3, 5, …) without any message.
     pub async fn begin_call(&mut self, stream: u32, path: &str) {
-        let fields = [
-            (":method", "POST"),
-            (":scheme", "http"),
-            (":path", path),
-            (":authority", "hookd"),
-            ("content-type", "application/grpc"),
-            ("te", "trailers"),
-        ];
-        self.send(&frame(HEADERS, END_HEADERS, stream, &header_block(&fields))).await;
+        self.send(&call(stream, path)).await;
+    }
+
+    /// Begins a call on each of `streams` and gives it up at once, all in one piece, so that the server sees the end of
+    /// each together with its beginning.
+    pub async fn begin_and_give_up(&mut self, streams: impl Iterator<Item = u32>, path: &str) {
+        let given_up = |stream| [call(stream, path), frame(RST_STREAM, 0, stream, &CANCEL.to_be_bytes())].concat();
+        let bytes = streams.flat_map(given_up).collect::<Vec<_>>();
+        self.send(&bytes).await;
     }
 
     /// Sends the message of a call whole, and ends the caller's side.
@@ -139,6 +143,19 @@ impl RawHttp2 {
             other => Frame::Other(other),
         })
     }
+}
+
+/// The headers of a call.
+fn call(stream: u32, path: &str) -> Vec<u8> {
+    let fields = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", path),
+        (":authority", "hookd"),
+        ("content-type", "application/grpc"),
+        ("te", "trailers"),
+    ];
+    frame(HEADERS, END_HEADERS, stream, &header_block(&fields))
 }
 
 /// A gRPC message as it stands in DATA: not compressed, with its length.
