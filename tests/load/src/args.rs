@@ -35,8 +35,12 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Serve `HookService.Trigger` with one fixed answer: what a bare tonic server costs.
     EchoServer(EchoArgs),
-    /// Start hookd with decide rules and the echo server, and measure them in turns.
+    /// Start hookd, the echo server and, with `--policy`, its peers, and measure them in turns.
     Compare(CompareArgs),
+    /// Measure what hookd promises about its speed and size and hold it against the promise; exit 1 if a goal is missed.
+    Goals(GoalsArgs),
+    /// Answer every POST with a guard's consent after a while.
+    DelayServer(DelayArgs),
 }
 
 /// `hookd-load run`
@@ -103,9 +107,9 @@ pub(crate) struct EchoArgs {
     /// Where to listen: a loopback address, port 0 for any free one. The address bound is printed on stdout.
     #[arg(long, default_value = "127.0.0.1:0")]
     pub(crate) listen: Target,
-    /// Exact size of the `TriggerResponse` that is answered, in bytes.
-    #[arg(long, value_name = "N", default_value_t = 300)]
-    pub(crate) response_bytes: usize,
+    /// Exact size of the `TriggerResponse` that is answered, in bytes. Several go in turns.
+    #[arg(long, value_name = "N", default_value = "300")]
+    pub(crate) response_bytes: Vec<usize>,
 }
 
 /// `hookd-load compare`
@@ -114,8 +118,12 @@ pub(crate) struct CompareArgs {
     /// The hookd binary.
     #[arg(long, value_name = "PATH")]
     pub(crate) hookd: PathBuf,
-    /// How many decide rules: 50, or more (the others are near misses of the same fifty).
-    #[arg(long, default_value_t = 50, value_parser = in_range(50..=5000))]
+    /// The folder that `tests/peers/generate` has written: rules, requests and peers. Without it hookd runs rules of its
+    /// own beside the echo server alone.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Without `--policy`: how many decide rules, 50 or more (the others are near misses of the same fifty).
+    #[arg(long, default_value_t = 50, value_parser = in_range(50..=5000), conflicts_with = "policy")]
     pub(crate) rules: usize,
     /// How many times each is measured in each way.
     #[arg(long, default_value_t = 5, value_parser = in_range(1..=100))]
@@ -136,7 +144,60 @@ pub(crate) struct CompareArgs {
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = name_and_value)]
     pub(crate) environment: Vec<(String, String)>,
     #[arg(long, value_enum, default_value = "human")]
-    pub(crate) output: CompareOutput,
+    pub(crate) output: TableOutput,
+}
+
+/// `hookd-load goals`
+#[derive(Debug, clap::Args)]
+pub(crate) struct GoalsArgs {
+    /// The hookd binary.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) hookd: PathBuf,
+    /// The folder that `tests/peers/generate` has written. Without it there are no peers, and hookd has other rules.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Only these parts.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub(crate) only: Vec<Part>,
+    /// How many times each is measured.
+    #[arg(long, default_value_t = 5, value_parser = in_range(1..=100))]
+    pub(crate) rounds: usize,
+    /// How long each measurement takes, at most 10 minutes.
+    #[arg(long, default_value = "3s", value_parser = ten_minutes)]
+    pub(crate) duration: Duration,
+    /// How long each server is loaded before each measurement.
+    #[arg(long, default_value = "500ms", value_parser = ten_minutes)]
+    pub(crate) warmup: Duration,
+    #[arg(long, value_enum, default_value = "human")]
+    pub(crate) output: TableOutput,
+}
+
+/// A part of `goals`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    /// Calls a second and p99 against the echo server and the peers.
+    Peers,
+    /// What 10,000 and 40,000 rules cost in time and memory.
+    Rules,
+    /// A command rule against a bare spawn.
+    Command,
+    /// A worker against spawn per call.
+    Worker,
+    /// An http rule against a bare POST.
+    Http,
+    /// Concurrent rules against one.
+    Concurrent,
+}
+
+/// `hookd-load delay-server`
+#[derive(Debug, clap::Args)]
+pub(crate) struct DelayArgs {
+    /// Where to listen: a loopback address, port 0 for any free one. The address bound is printed on stdout.
+    #[arg(long, default_value = "127.0.0.1:0")]
+    pub(crate) listen: Target,
+    /// How long it takes to answer.
+    #[arg(long, default_value = "5ms", value_parser = ten_minutes)]
+    pub(crate) delay: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -152,9 +213,9 @@ pub(crate) enum Output {
     Json,
 }
 
-/// How `compare` prints.
+/// How `compare` and `goals` print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum CompareOutput {
+pub(crate) enum TableOutput {
     Human,
     Markdown,
     Json,
@@ -200,6 +261,24 @@ impl RunArgs {
             timeout: self.load.timeout,
             bodies: bodies.into_iter().zip(expected).collect(),
         })
+    }
+}
+
+impl Part {
+    /// All of them, in the order in which they are measured.
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Peers, Self::Rules, Self::Command, Self::Worker, Self::Http, Self::Concurrent];
+
+    /// Its name on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Peers => "peers",
+            Self::Rules => "rules",
+            Self::Command => "command",
+            Self::Worker => "worker",
+            Self::Http => "http",
+            Self::Concurrent => "concurrent",
+        }
     }
 }
 

@@ -6,10 +6,7 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use hookd_proto::v1::Verdict;
 use http::uri::PathAndQuery;
-use prost::{
-    Message as _,
-    bytes::{Buf as _, BufMut as _, Bytes},
-};
+use prost::bytes::{Buf as _, BufMut as _, Bytes};
 use tonic::{
     Code, Request, Status,
     client::Grpc,
@@ -17,7 +14,10 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
-use crate::drive::{Call, Refusal, Reply};
+use crate::{
+    answers,
+    drive::{Call, Refusal, Reply},
+};
 
 /// Whom to call, with what.
 #[derive(Debug, Clone)]
@@ -40,6 +40,18 @@ pub(crate) enum ExpectedVerdict {
     Ask,
     Defer,
     Block,
+}
+
+impl From<ExpectedVerdict> for Verdict {
+    fn from(expected: ExpectedVerdict) -> Self {
+        match expected {
+            ExpectedVerdict::None => Self::None,
+            ExpectedVerdict::Allow => Self::Allow,
+            ExpectedVerdict::Ask => Self::Ask,
+            ExpectedVerdict::Defer => Self::Defer,
+            ExpectedVerdict::Block => Self::Block,
+        }
+    }
 }
 
 /// One connection, ready for calls.
@@ -88,27 +100,10 @@ impl Call for Connection {
         match self.send(body).await {
             Ok(bytes) => Ok(Reply {
                 bytes: bytes.len(),
-                as_expected: expected.is_none_or(|expected| verdict(&bytes) == Some(expected)),
+                as_expected: expected.is_none_or(|expected| answers::verdict(&bytes) == Some(expected.into())),
             }),
             Err(status) => Err(Refusal { code: status.code(), message: status.message().to_owned() }),
         }
-    }
-}
-
-/// The verdict in an encoded `TriggerResponse`, without looking at the rest of it.
-pub(crate) fn verdict(response: &Bytes) -> Option<ExpectedVerdict> {
-    #[derive(Clone, PartialEq, prost::Message)]
-    struct VerdictOnly {
-        #[prost(enumeration = "Verdict", tag = "1")]
-        verdict: i32,
-    }
-    match VerdictOnly::decode(response.clone()).ok()?.verdict() {
-        Verdict::Unspecified => None,
-        Verdict::None => Some(ExpectedVerdict::None),
-        Verdict::Allow => Some(ExpectedVerdict::Allow),
-        Verdict::Ask => Some(ExpectedVerdict::Ask),
-        Verdict::Defer => Some(ExpectedVerdict::Defer),
-        Verdict::Block => Some(ExpectedVerdict::Block),
     }
 }
 

@@ -1,20 +1,12 @@
-//! hookd with `decide` rules beside the echo server, measured in turns on the same machine.
+//! hookd beside the echo server, and beside other engines with the same policy, measured in turns on one machine.
 //!
-//! Every round measures echo, hookd, echo, hookd … so that what the machine does meanwhile meets both. What is compared
-//! are the medians of the rounds, and the median of each round's own ratio.
+//! Every round measures echo, hookd, peers, echo, hookd, peers … so that what the machine does meanwhile meets them all.
+//! What is compared are the medians of the rounds, and the median of each round's own ratio.
 
-use std::{
-    env,
-    ffi::OsString,
-    io::{self, Write as _},
-    path::Path,
-    thread,
-    time::Duration,
-};
+use std::{env, ffi::OsString, fs, path::Path, thread, time::Duration};
 
-use anyhow::{Context as _, anyhow, bail, ensure};
+use anyhow::{Context as _, anyhow};
 use http::uri::PathAndQuery;
-use prost::bytes::Bytes;
 use serde::Serialize;
 use tokio::{
     select,
@@ -22,38 +14,43 @@ use tokio::{
 };
 
 use crate::{
-    args::{CompareArgs, CompareOutput, LoadArgs, TRIGGER},
-    call::{self, Client, ExpectedVerdict},
-    drive::{self, Mode},
+    args::{CompareArgs, LoadArgs, TRIGGER, TableOutput},
+    drive::Mode,
     print,
-    report::{Report, ratio, rounded},
+    report::{ratio, rounded},
+    server::{Program, Server},
+    turns::{Candidate, Medians, Ratios, Sample, progress},
 };
 
-mod child;
+mod peer;
 mod policy;
 mod table;
 
-use child::{Server, Usage};
+use policy::Policy;
 
 /// The whole comparison. The keys of its JSON form are stable.
 #[derive(Debug, Serialize)]
 pub(crate) struct Comparison {
     /// What `hookd --version` says.
     pub(crate) hookd: String,
-    /// How many decide rules hookd had.
+    /// How many rules each engine had.
     pub(crate) rules: usize,
     /// How often each was measured in each way.
     pub(crate) rounds: usize,
     /// How long one measurement took, in seconds.
     pub(crate) duration_s: f64,
-    /// Size of a request, on average.
+    /// Size of a request to hookd, on average.
     pub(crate) request_bytes: f64,
-    /// Size of hookd's answer, on average; the echo server's is always that, rounded.
+    /// Size of hookd's answer, on average; the echo server's have the same sizes.
     pub(crate) reply_bytes: f64,
-    /// Processors of the machine, shared by both servers and the load generator.
+    /// Processors of the machine, shared by all servers and the load generator.
     pub(crate) processors: usize,
+    /// The machine's load average of a minute before the first measurement.
+    pub(crate) load_average: f64,
     /// What was set in hookd's environment.
     pub(crate) environment: Vec<String>,
+    /// Engines that were not asked, each with the reason.
+    pub(crate) skipped: Vec<String>,
     /// One for each way of loading.
     pub(crate) ways: Vec<Way>,
 }
@@ -61,131 +58,257 @@ pub(crate) struct Comparison {
 /// One way of loading, with what came of it.
 #[derive(Debug, Serialize)]
 pub(crate) struct Way {
-    /// In words.
+    /// What it is, for programs.
+    pub(crate) key: &'static str,
+    /// The same in words.
     pub(crate) name: String,
-    /// Medians of the echo server.
-    pub(crate) echo: Medians,
-    /// Medians of hookd.
-    pub(crate) hookd: Medians,
-    /// Medians of hookd's figure divided by the echo server's in the same round.
-    pub(crate) ratio: Ratios,
+    /// Medians of each server: the echo server, hookd, then the others.
+    pub(crate) servers: Vec<Measured>,
+    /// hookd's figure divided by that of each other server.
+    pub(crate) ratios: Vec<Compared>,
 }
 
-/// Medians over the rounds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Medians {
-    pub(crate) answers_per_s: f64,
-    pub(crate) p50_us: f64,
-    pub(crate) p99_us: f64,
-    #[serde(rename = "p99.9_us")]
-    pub(crate) p99_9_us: f64,
-    pub(crate) max_us: f64,
-    /// Processor time of the server for each answer.
-    pub(crate) cpu_us: f64,
-    /// Memory of the server after the run.
-    pub(crate) rss_mib: f64,
-    /// Calls that went wrong, in all rounds.
-    pub(crate) errors: u64,
+/// One server's medians.
+#[derive(Debug, Serialize)]
+pub(crate) struct Measured {
+    pub(crate) name: String,
+    #[serde(flatten)]
+    pub(crate) medians: Medians,
 }
 
-/// Medians of each round's ratio.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Ratios {
-    pub(crate) answers_per_s: f64,
-    pub(crate) p50: f64,
-    pub(crate) p99: f64,
-    pub(crate) cpu: f64,
+/// hookd divided by another server.
+#[derive(Debug, Serialize)]
+pub(crate) struct Compared {
+    /// The other one.
+    pub(crate) to: String,
+    #[serde(flatten)]
+    pub(crate) ratios: Ratios,
 }
 
-/// One measurement.
-#[derive(Debug, Clone)]
-struct Sample {
-    report: Report,
-    cpu_us: f64,
-    rss_mib: f64,
-}
-
-/// Starts both, measures, prints. False: some call went wrong.
+/// Starts all, measures, prints. False: some call went wrong.
 ///
 /// # Errors
 /// A server does not start or answers something else than it should, or the process was asked to stop.
 pub(crate) async fn compare(args: &CompareArgs) -> anyhow::Result<bool> {
     let comparison = measure(args).await?;
     let text = match args.output {
-        CompareOutput::Human => table::human(&comparison),
-        CompareOutput::Markdown => table::markdown(&comparison),
-        CompareOutput::Json => format!("{}\n", serde_json::to_string_pretty(&comparison)?),
+        TableOutput::Human => table::human(&comparison),
+        TableOutput::Markdown => table::markdown(&comparison),
+        TableOutput::Json => format!("{}\n", serde_json::to_string_pretty(&comparison)?),
     };
     print(&text)?;
-    Ok(comparison.ways.iter().all(|way| way.echo.errors == 0 && way.hookd.errors == 0))
+    Ok(comparison.is_clean())
 }
 
-/// Starts both and ends both, whatever comes of it.
-async fn measure(args: &CompareArgs) -> anyhow::Result<Comparison> {
-    let mut interrupt = signal(SignalKind::interrupt()).context("signal handler")?;
-    let mut terminate = signal(SignalKind::terminate()).context("signal handler")?;
+/// Starts all and ends all, whatever comes of it.
+///
+/// # Errors
+/// As [`compare`].
+pub(crate) async fn measure(args: &CompareArgs) -> anyhow::Result<Comparison> {
     let folder = tempfile::tempdir().context("temporary folder")?;
-    let settings = policy::write(folder.path(), args.rules)?;
-    let hookd = start_hookd(args, &settings, folder.path()).await?;
-    let mut echo = None;
-    let comparison = select! {
-        comparison = measure_beside_echo(args, &hookd, &mut echo, folder.path()) => comparison,
-        _ = interrupt.recv() => Err(anyhow!("interrupted")),
-        _ = terminate.recv() => Err(anyhow!("terminated")),
-    };
-    hookd.stop().await?;
-    if let Some(echo) = echo {
-        echo.stop().await?;
+    let mut candidates = Vec::new();
+    let comparison = unless_stopped(measure_all(args, &mut candidates, folder.path())).await;
+    for candidate in candidates {
+        candidate.server.stop().await?;
     }
     comparison
 }
 
-/// Puts the echo server into `started` as soon as it runs.
-async fn measure_beside_echo(
-    args: &CompareArgs,
-    hookd: &Server,
-    started: &mut Option<Server>,
+/// What `work` gives, or an error as soon as the process is asked to stop.
+///
+/// # Errors
+/// Those of `work`, and that.
+pub(crate) async fn unless_stopped<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let mut interrupt = signal(SignalKind::interrupt()).context("signal handler")?;
+    let mut terminate = signal(SignalKind::terminate()).context("signal handler")?;
+    select! {
+        done = work => done,
+        _ = interrupt.recv() => Err(anyhow!("interrupted")),
+        _ = terminate.recv() => Err(anyhow!("terminated")),
+    }
+}
+
+/// Starts hookd with these settings.
+///
+/// # Errors
+/// It does not start.
+pub(crate) async fn start_hookd(
+    hookd: &Path,
+    settings: &Path,
+    environment: &[(String, String)],
     folder: &Path,
-) -> anyhow::Result<Comparison> {
-    let bodies = policy::requests()?;
-    let reply_bytes = check_answers(hookd, &bodies).await.context("hookd is not what it should be")?;
-    let echo = &*started.insert(start_echo(reply_bytes, folder).await?);
-    let ways = measure_in_turns(args, hookd, echo, &bodies).await?;
-    check_answers(hookd, &bodies).await.context("hookd is not what it was")?;
-    let bytes = bodies.iter().map(|(body, _)| body.len()).fold(0, usize::saturating_add);
+) -> anyhow::Result<Server> {
+    let arguments = [OsString::from("--config"), settings.into()];
+    Server::start(&Program { name: "hookd", path: hookd, arguments: &arguments, environment, folder }).await
+}
+
+/// What `hookd --version` says.
+///
+/// # Errors
+/// It cannot be started.
+pub(crate) async fn hookd_version(path: &Path) -> anyhow::Result<String> {
+    let output = tokio::process::Command::new(path).arg("--version").output().await.context("hookd --version")?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// The machine's load average of a minute.
+pub(crate) fn load_average() -> f64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().and_then(|figure| figure.parse().ok()).unwrap_or_default()
+}
+
+/// How often which servers are asked.
+struct Load {
+    key: &'static str,
+    name: String,
+    rate: Rate,
+    load: LoadArgs,
+    /// Whether the peers are asked too.
+    peers: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Rate {
+    Closed,
+    Open(u32),
+    /// Open, at half of what the echo server reached in this round's closed loop just before.
+    HalfOfEcho,
+}
+
+impl Comparison {
+    /// No call went wrong.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.ways.iter().flat_map(|way| &way.servers).all(|server| server.medians.errors == 0)
+    }
+
+    /// The way of loading with this key.
+    pub(crate) fn way(&self, key: &str) -> Option<&Way> {
+        self.ways.iter().find(|way| way.key == key)
+    }
+}
+
+impl Way {
+    /// hookd's figures divided by those of the first server whose name starts like this.
+    pub(crate) fn ratios_to(&self, name: &str) -> Option<&Ratios> {
+        self.ratios.iter().find(|compared| compared.to.starts_with(name)).map(|compared| &compared.ratios)
+    }
+
+    /// `samples`: for each candidate, those of all rounds; none for one that was not asked.
+    fn new(load: &Load, candidates: &[Candidate], samples: &[Vec<Sample>], rates: &[u32]) -> Self {
+        let asked = || candidates.iter().zip(samples).filter(|(_, samples)| !samples.is_empty());
+        let hookd = samples.get(HOOKD).map(Vec::as_slice).unwrap_or_default();
+        let servers = asked()
+            .map(|(candidate, samples)| Measured { name: candidate.name.clone(), medians: Medians::of(samples) });
+        let others = asked().enumerate().filter(|(position, _)| *position != HOOKD);
+        let ratios = others.map(|(_, (candidate, samples))| Compared {
+            to: candidate.name.clone(),
+            ratios: Ratios::of(hookd, samples),
+        });
+        let name = match (load.rate, rates.iter().min(), rates.iter().max()) {
+            (Rate::HalfOfEcho, Some(least), Some(most)) => format!("{} ({least} to {most}/s)", load.name),
+            _ => load.name.clone(),
+        };
+        Self { key: load.key, name, servers: servers.collect(), ratios: ratios.collect() }
+    }
+}
+
+/// Where the echo server and hookd stand among the candidates.
+const ECHO: usize = 0;
+const HOOKD: usize = 1;
+
+/// Puts every server into `candidates` as soon as it runs.
+async fn measure_all(args: &CompareArgs, candidates: &mut Vec<Candidate>, folder: &Path) -> anyhow::Result<Comparison> {
+    let policy = match &args.policy {
+        Some(folder) => Policy::read(folder)?,
+        None => Policy::built_in(folder, args.rules)?,
+    };
+    let load_average = load_average();
+    let candidate = |name: &str, server, expects: bool| Candidate {
+        name: name.to_owned(),
+        server,
+        method: PathAndQuery::from_static(TRIGGER),
+        answers: policy.answers,
+        questions: policy.questions.iter().map(|question| question.expecting(expects)).collect(),
+    };
+    let server = start_hookd(&args.hookd, &policy.settings, &args.environment, folder).await?;
+    candidates.push(candidate("hookd", server, true));
+    let sizes = check(candidates).await?.into_iter().next().unwrap_or_default();
+    candidates.insert(ECHO, candidate("echo", start_echo(&sizes, folder).await?, false));
+    for peer in &policy.peers {
+        candidates.extend(peer.start(folder).await?);
+    }
+    check(candidates).await?;
+    let ways = measure_in_turns(args, candidates).await?;
+    check(candidates).await.context("after the measurement")?;
+    let mean = |sizes: &[usize]| {
+        let sum = sizes.iter().copied().fold(0, usize::saturating_add);
+        rounded(ratio(sum as f64, sizes.len() as f64), 10.0)
+    };
+    let skipped = policy.peers.iter().filter_map(|peer| Some(format!("{}: {}", peer.name, peer.asked.as_ref().err()?)));
     Ok(Comparison {
         hookd: hookd_version(&args.hookd).await?,
-        rules: args.rules,
+        rules: policy.rules,
         rounds: args.rounds,
         duration_s: args.duration.as_secs_f64(),
-        request_bytes: rounded(ratio(bytes as f64, bodies.len() as f64), 10.0),
-        reply_bytes: rounded(reply_bytes, 10.0),
+        request_bytes: mean(&policy.questions.iter().map(|question| question.body.len()).collect::<Vec<_>>()),
+        reply_bytes: mean(&sizes),
         processors: thread::available_parallelism().map_or(0, usize::from),
+        load_average,
         environment: args.environment.iter().map(|(name, value)| format!("{name}={value}")).collect(),
+        skipped: skipped.collect(),
         ways,
     })
 }
 
-async fn measure_in_turns(
-    args: &CompareArgs,
-    hookd: &Server,
-    echo: &Server,
-    bodies: &[(Bytes, ExpectedVerdict)],
-) -> anyhow::Result<Vec<Way>> {
-    let ways = ways(args);
-    let mut samples: Vec<(Vec<Sample>, Vec<Sample>)> = vec![(Vec::new(), Vec::new()); ways.len()];
-    for round in 1..=args.rounds {
-        for ((name, mode, load), (of_echo, of_hookd)) in ways.iter().zip(&mut samples) {
-            of_echo.push(sample(echo, bodies, *mode, load).await?);
-            of_hookd.push(sample(hookd, bodies, *mode, load).await?);
-            progress(&format!("round {round} of {}: {name}", args.rounds));
-        }
+/// Asks everyone everything once, and gives the sizes of each one's answers.
+async fn check(candidates: &[Candidate]) -> anyhow::Result<Vec<Vec<usize>>> {
+    let mut sizes = Vec::with_capacity(candidates.len());
+    for candidate in candidates {
+        sizes.push(candidate.check().await?);
     }
-    Ok(ways.into_iter().zip(&samples).map(|((name, ..), (echo, hookd))| Way::new(name, echo, hookd)).collect())
+    Ok(sizes)
 }
 
-/// The ways in which both are loaded.
-fn ways(args: &CompareArgs) -> Vec<(String, Mode, LoadArgs)> {
+async fn measure_in_turns(args: &CompareArgs, candidates: &[Candidate]) -> anyhow::Result<Vec<Way>> {
+    let loads = loads(args);
+    let mut samples = vec![vec![Vec::new(); candidates.len()]; loads.len()];
+    let mut rates = Vec::new();
+    for round in 1..=args.rounds {
+        let mut top_of_echo = 0.0;
+        for (load, samples) in loads.iter().zip(&mut samples) {
+            let mode = load.mode(top_of_echo);
+            if let (Rate::HalfOfEcho, Mode::Open { rate }) = (load.rate, mode) {
+                rates.push(rate);
+            }
+            for (position, (candidate, samples)) in candidates.iter().zip(samples.iter_mut()).enumerate() {
+                if position <= HOOKD || load.peers {
+                    let sample = candidate.sample(mode, &load.load).await?;
+                    if position == ECHO && mode == Mode::Closed {
+                        top_of_echo = sample.report.answers_per_s;
+                    }
+                    samples.push(sample);
+                }
+            }
+            progress(&format!("round {round} of {}: {}", args.rounds, load.name));
+        }
+    }
+    Ok(loads.iter().zip(&samples).map(|(load, samples)| Way::new(load, candidates, samples, &rates)).collect())
+}
+
+impl Load {
+    fn mode(&self, top_of_echo: f64) -> Mode {
+        match self.rate {
+            Rate::Closed => Mode::Closed,
+            Rate::Open(rate) => Mode::Open { rate },
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is kept")]
+            Rate::HalfOfEcho => Mode::Open { rate: (top_of_echo / 2.0).clamp(1.0, 1_000_000.0) as u32 },
+        }
+    }
+}
+
+/// The ways in which all are loaded. The closed loop that finds the echo server's top rate comes right before the open
+/// loop at half of it.
+fn loads(args: &CompareArgs) -> Vec<Load> {
     let load = |connections, in_flight| LoadArgs {
         connections,
         in_flight,
@@ -195,130 +318,26 @@ fn ways(args: &CompareArgs) -> Vec<(String, Mode, LoadArgs)> {
         timeout: Duration::from_secs(5),
         threads: args.threads,
     };
+    let way = |key, name: &str, rate, load, peers| Load { key, name: name.to_owned(), rate, load, peers };
+    let open = format!("open loop, {}/s on 4 connections", args.rate);
     vec![
-        ("closed loop, 1 in flight on 1 connection".to_owned(), Mode::Closed, load(1, 1)),
-        ("closed loop, 32 in flight on 4 connections".to_owned(), Mode::Closed, load(4, 32)),
-        (format!("open loop, {}/s on 4 connections", args.rate), Mode::Open { rate: args.rate }, load(4, 512)),
+        way("closed_1", "closed loop, 1 in flight on 1 connection", Rate::Closed, load(1, 1), true),
+        way("open", &open, Rate::Open(args.rate), load(4, 512), true),
+        way("closed_32", "closed loop, 32 in flight on 4 connections", Rate::Closed, load(4, 32), true),
+        way(
+            "open_half",
+            "open loop at half of the echo's top rate on 4 connections",
+            Rate::HalfOfEcho,
+            load(4, 512),
+            false,
+        ),
     ]
 }
 
-async fn start_hookd(args: &CompareArgs, settings: &Path, folder: &Path) -> anyhow::Result<Server> {
-    let arguments = [OsString::from("--config"), settings.into()];
-    Server::start("hookd", &args.hookd, &arguments, &args.environment, folder).await
-}
-
-async fn start_echo(reply_bytes: f64, folder: &Path) -> anyhow::Result<Server> {
+async fn start_echo(sizes: &[usize], folder: &Path) -> anyhow::Result<Server> {
     let own = env::current_exe().context("the path of this program")?;
-    let bytes = format!("--response-bytes={:.0}", reply_bytes.max(23.0));
-    Server::start("echo-server", &own, &["echo-server".into(), bytes.into()], &[], folder).await
-}
-
-async fn hookd_version(path: &Path) -> anyhow::Result<String> {
-    let output = tokio::process::Command::new(path).arg("--version").output().await.context("hookd --version")?;
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
-
-/// Sends every request once and looks at the verdicts. Gives the mean size of the answers.
-async fn check_answers(server: &Server, bodies: &[(Bytes, ExpectedVerdict)]) -> anyhow::Result<f64> {
-    let mut connections = call::connect(&client(server, bodies), 1).await?;
-    let connection = connections.first_mut().context("no connection")?;
-    let mut bytes = 0_usize;
-    for (turn, (body, expected)) in bodies.iter().enumerate() {
-        let answer = connection.send(body.clone()).await.with_context(|| format!("request {turn}"))?;
-        let verdict = call::verdict(&answer);
-        let seen = verdict.map_or_else(|| "no verdict".to_owned(), |verdict| format!("{verdict:?}"));
-        ensure!(verdict == Some(*expected), "request {turn} got {seen}, not {expected:?}");
-        bytes = bytes.saturating_add(answer.len());
-    }
-    Ok(ratio(bytes as f64, bodies.len() as f64))
-}
-
-/// Expects no verdicts: they are checked before and after, and decoding them in between would be work of the load
-/// generator for one of the two servers only.
-fn client(server: &Server, bodies: &[(Bytes, ExpectedVerdict)]) -> Client {
-    Client {
-        address: server.address,
-        method: PathAndQuery::from_static(TRIGGER),
-        timeout: Duration::from_secs(5),
-        bodies: bodies.iter().map(|(body, _)| (body.clone(), None)).collect(),
-    }
-}
-
-/// Measures one server in one way.
-async fn sample(
-    server: &Server,
-    bodies: &[(Bytes, ExpectedVerdict)],
-    mode: Mode,
-    load: &LoadArgs,
-) -> anyhow::Result<Sample> {
-    let plan = load.plan(mode);
-    let connections = call::connect(&client(server, bodies), load.connections).await?;
-    let mut usage: Vec<Usage> = Vec::with_capacity(2);
-    let mut at_edge = || {
-        usage.push(server.usage()?);
-        Ok(())
-    };
-    let tally = drive::drive(&connections, &plan, &mut at_edge).await?;
-    server.forget_log()?;
-    let [before, after] = usage.as_slice() else { bail!("the measurement has no beginning or no end") };
-    let report = Report::new(server.address.to_string(), load, &plan, &tally);
-    Ok(Sample { cpu_us: ratio(after.cpu_us_since(before), report.calls as f64), rss_mib: after.rss_mib, report })
-}
-
-impl Way {
-    fn new(name: String, echo: &[Sample], hookd: &[Sample]) -> Self {
-        let of_each = |figure: fn(&Sample) -> f64| {
-            median(echo.iter().zip(hookd).map(|(echo, hookd)| ratio(figure(hookd), figure(echo))))
-        };
-        let ratio = Ratios {
-            answers_per_s: rounded(of_each(|sample| sample.report.answers_per_s), 1000.0),
-            p50: rounded(of_each(|sample| sample.report.latency_us.p50), 1000.0),
-            p99: rounded(of_each(|sample| sample.report.latency_us.p99), 1000.0),
-            cpu: rounded(of_each(|sample| sample.cpu_us), 1000.0),
-        };
-        Self { name, echo: Medians::of(echo), hookd: Medians::of(hookd), ratio }
-    }
-}
-
-impl Medians {
-    fn of(samples: &[Sample]) -> Self {
-        let of = |figure: fn(&Sample) -> f64| rounded(median(samples.iter().map(figure)), 10.0);
-        Self {
-            answers_per_s: of(|sample| sample.report.answers_per_s),
-            p50_us: of(|sample| sample.report.latency_us.p50),
-            p99_us: of(|sample| sample.report.latency_us.p99),
-            p99_9_us: of(|sample| sample.report.latency_us.p99_9),
-            max_us: of(|sample| sample.report.latency_us.max),
-            cpu_us: of(|sample| sample.cpu_us),
-            rss_mib: of(|sample| sample.rss_mib),
-            errors: samples.iter().map(|sample| sample.report.bad_calls()).fold(0, u64::saturating_add),
-        }
-    }
-}
-
-/// The middle one; of an even number, the mean of the two in the middle; of none, 0.
-fn median(figures: impl Iterator<Item = f64>) -> f64 {
-    let mut figures = figures.collect::<Vec<_>>();
-    figures.sort_by(f64::total_cmp);
-    let half = figures.len() / 2;
-    let at = |index: usize| figures.get(index).copied().unwrap_or_default();
-    if figures.len() % 2 == 1 { at(half) } else { (at(half.saturating_sub(1)) + at(half)) / 2.0 }
-}
-
-/// Says on stderr how far it is: a comparison takes minutes.
-fn progress(text: &str) {
-    // Nobody listening is no reason to stop.
-    let _ = writeln!(io::stderr(), "{text}");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_median_is_the_middle() {
-        assert_eq!(median([3.0, 1.0, 2.0].into_iter()), 2.0);
-        assert_eq!(median([4.0, 1.0, 3.0, 2.0].into_iter()), 2.5);
-        assert_eq!(median([].into_iter()), 0.0);
-    }
+    let sizes = sizes.iter().map(|size| OsString::from(format!("--response-bytes={}", size.max(&23))));
+    let arguments = [OsString::from("echo-server")].into_iter().chain(sizes).collect::<Vec<_>>();
+    let program = Program { name: "echo", path: &own, arguments: &arguments, environment: &[], folder };
+    Server::start(&program).await
 }

@@ -1,6 +1,10 @@
-//! A bare tonic server with hookd's own messages: it decodes every request and answers one fixed response.
+//! A bare tonic server with hookd's own messages: it decodes every request and answers responses of given
+//! sizes.
 
-use std::net::SocketAddr;
+use std::{
+    net::SocketAddr,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use anyhow::{Context as _, ensure};
 use hookd_proto::v1::{
@@ -19,15 +23,15 @@ use crate::{args::EchoArgs, print};
 /// Serves until the process is ended. Prints one line with the address when it listens.
 ///
 /// # Errors
-/// The address cannot be bound, or there is no response of that size.
+/// The address cannot be bound, or there is no response of such a size.
 pub(crate) async fn serve(args: &EchoArgs) -> anyhow::Result<()> {
-    let response = response_of(args.response_bytes)?;
+    let responses = args.response_bytes.iter().map(|size| response_of(*size)).collect::<anyhow::Result<_>>()?;
     let listener =
         TcpListener::bind(args.listen.0).await.with_context(|| format!("cannot listen on {}", args.listen))?;
     print(&ready_line(listener.local_addr().context("the bound address")?))?;
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     Server::builder()
-        .add_service(HookServiceServer::new(Echo { response }))
+        .add_service(HookServiceServer::new(Echo { responses, turn: AtomicUsize::new(0) }))
         .serve_with_incoming(incoming)
         .await
         .context("the echo server ended")
@@ -62,13 +66,16 @@ fn response_of(size: usize) -> anyhow::Result<TriggerResponse> {
 }
 
 struct Echo {
-    response: TriggerResponse,
+    /// Answered in turns, whatever is asked.
+    responses: Vec<TriggerResponse>,
+    turn: AtomicUsize,
 }
 
 #[tonic::async_trait]
 impl HookService for Echo {
     async fn trigger(&self, _request: Request<TriggerRequest>) -> Result<Response<TriggerResponse>, Status> {
-        Ok(Response::new(self.response.clone()))
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed).checked_rem(self.responses.len()).unwrap_or_default();
+        self.responses.get(turn).cloned().map(Response::new).ok_or_else(|| Status::internal("no response to give"))
     }
 }
 

@@ -1,8 +1,10 @@
-//! `hookd-load`: measures a gRPC server, a bare echo server as the floor, and the two in turns.
+//! `hookd-load`: measures a gRPC server, hookd in turns with a bare echo server and with its peers, and what hookd
+//! promises about its speed and size.
 //!
 //! Read in this order: [`args`], one unary [`call`], how calls are [driven](drive) and [tallied](tally), what is
-//! [reported](report), the [`echo`] server, and the [comparison](compare). It loads only servers on this machine, and
-//! every run is bounded in count and time.
+//! [reported](report) and what [`answers`] say, servers as [child processes](server) measured in [`turns`], the [`echo`]
+//! server, the [comparison](compare), and the [`goals`] with the guard that [delays](delay) its answers. It loads only
+//! servers on this machine, and every run is bounded in count and time.
 
 use std::{
     io::{self, Write as _},
@@ -13,14 +15,19 @@ use anyhow::Context as _;
 use clap::Parser as _;
 use tokio::runtime::{Builder, Runtime};
 
+mod answers;
 mod args;
 mod body;
 mod call;
 mod compare;
+mod delay;
 mod drive;
 mod echo;
+mod goals;
 mod report;
+mod server;
 mod tally;
+mod turns;
 
 use args::{Args, Command, Output, RunArgs};
 
@@ -56,6 +63,8 @@ fn dispatch(command: Command) -> anyhow::Result<bool> {
             runtime.block_on(echo::serve(&args)).map(|()| true)
         }
         Command::Compare(args) => runtime(args.threads)?.block_on(compare::compare(&args)),
+        Command::Goals(args) => runtime(1)?.block_on(goals::goals(&args)),
+        Command::DelayServer(args) => runtime(1)?.block_on(delay::serve(&args)).map(|()| true),
     }
 }
 

@@ -2,7 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::{
-    io::{BufRead as _, BufReader},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
     process::{Child, Command, Output, Stdio},
 };
 
@@ -10,7 +11,7 @@ use serde_json::Value;
 
 const LOAD: &str = env!("CARGO_BIN_EXE_hookd-load");
 
-/// An echo server that ends with the test.
+/// A server that ends with the test.
 struct Echo {
     child: Child,
     address: String,
@@ -18,12 +19,17 @@ struct Echo {
 
 impl Echo {
     fn start(response_bytes: &str) -> Self {
+        Self::start_with(&["echo-server", "--listen", "127.0.0.1:0", "--response-bytes", response_bytes], "grpc")
+    }
+
+    fn start_with(arguments: &[&str], protocol: &str) -> Self {
         let mut command = Command::new(LOAD);
-        command.args(["echo-server", "--listen", "127.0.0.1:0", "--response-bytes", response_bytes]);
+        command.args(arguments);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim_end().strip_prefix("hookd-load is ready: grpc=").unwrap().to_owned();
+        let ready = format!("hookd-load is ready: {protocol}=");
+        let address = line.trim_end().strip_prefix(&ready).unwrap().to_owned();
         Self { child, address }
     }
 
@@ -58,6 +64,28 @@ fn a_closed_loop_stops_at_its_count() {
     let latency = &report["latency_us"];
     let figures = ["p50", "p90", "p99", "p99.9", "max"].map(|key| latency[key].as_f64().unwrap());
     assert!(figures.is_sorted() && figures[0] > 0.0, "{latency}");
+}
+
+#[test]
+fn responses_of_several_sizes_go_in_turns() {
+    let sizes = ["echo-server", "--response-bytes", "100", "--response-bytes", "400"];
+    let report = Echo::start_with(&sizes, "grpc").report(&["--count", "10"]);
+    assert_eq!(report["reply_bytes"].as_f64(), Some(250.0));
+}
+
+#[test]
+fn a_delay_server_answers_a_post_after_its_delay() {
+    let server = Echo::start_with(&["delay-server", "--delay", "100ms"], "http");
+    let begin = std::time::SystemTime::now();
+    let mut stream = TcpStream::connect(&server.address).unwrap();
+    stream.write_all(b"POST / HTTP/1.1\r\nhost: guard\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(begin.elapsed().unwrap().as_millis() >= 100);
+    assert!(
+        answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\n{\"decision\":\"allow\"}"),
+        "{answer}"
+    );
 }
 
 #[test]

@@ -6,15 +6,47 @@ use std::{
 };
 
 use anyhow::Context as _;
-use prost::bytes::Bytes;
 use serde_json::{Value, json};
 
+use super::peer::Peer;
 use crate::{
+    answers::Answers,
     body::{encoded, event},
-    call::ExpectedVerdict,
+    turns::Question,
 };
 
 use Does::{Allow, Ask, Block, Note};
+
+/// What is compared: rules, requests, and who else can be asked.
+#[derive(Debug)]
+pub(crate) struct Policy {
+    /// How many rules there are.
+    pub(crate) rules: usize,
+    /// hookd's settings, which name its rules.
+    pub(crate) settings: PathBuf,
+    /// What of hookd's answers counts.
+    pub(crate) answers: Answers,
+    /// What hookd and the echo server are asked.
+    pub(crate) questions: Vec<Question>,
+    /// The same policy in other engines.
+    pub(crate) peers: Vec<Peer>,
+}
+
+impl Policy {
+    /// The one below, with `count` rules, written into `folder`. No other engine knows it.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub(crate) fn built_in(folder: &Path, count: usize) -> anyhow::Result<Self> {
+        Ok(Self {
+            rules: count,
+            settings: write(folder, count)?,
+            answers: Answers::Verdict,
+            questions: requests()?,
+            peers: Vec::new(),
+        })
+    }
+}
 
 /// What a rule does.
 #[derive(Debug, Clone, Copy)]
@@ -82,42 +114,34 @@ const SHARED: &[(&str, Does)] =
     &[("^mcp__db__query$", Note), ("^Task$", Note), ("^(Write|Edit|MultiEdit)$", Note), ("^ExitPlanMode$", Ask)];
 
 /// The requests, used in turns: tool, its parameters, the verdict that they have to get.
-const REQUESTS: [(&str, &str, ExpectedVerdict); 8] = [
+const REQUESTS: [(&str, &str, &str); 8] = [
     (
         "Bash",
         r#"{"command":"cargo test --workspace --all-features -- --nocapture billing::invoices","timeout_ms":120000}"#,
-        ExpectedVerdict::Allow,
+        "allow",
     ),
-    ("mcp__cluster__delete_namespace", r#"{"namespace":"billing-staging","grace_seconds":30}"#, ExpectedVerdict::Block),
-    (
-        "Read",
-        r#"{"file_path":"/workspace/services/billing/src/invoices.rs","offset":0,"limit":400}"#,
-        ExpectedVerdict::Allow,
-    ),
+    ("mcp__cluster__delete_namespace", r#"{"namespace":"billing-staging","grace_seconds":30}"#, "block"),
+    ("Read", r#"{"file_path":"/workspace/services/billing/src/invoices.rs","offset":0,"limit":400}"#, "allow"),
     (
         "Write",
         r#"{"file_path":"/workspace/services/billing/src/tax.rs","content":"pub fn tax(cents: u64, bp: u64) -> u64 {\n    cents * bp / 10_000\n}\n"}"#,
-        ExpectedVerdict::Allow,
+        "allow",
     ),
-    (
-        "mcp__host__write_file",
-        r#"{"path":"/etc/cron.d/agent","content":"* * * * * root /tmp/x\n"}"#,
-        ExpectedVerdict::Block,
-    ),
-    ("WebFetch", r#"{"url":"https://docs.example.org/latest/transport/server.html"}"#, ExpectedVerdict::Allow),
+    ("mcp__host__write_file", r#"{"path":"/etc/cron.d/agent","content":"* * * * * root /tmp/x\n"}"#, "block"),
+    ("WebFetch", r#"{"url":"https://docs.example.org/latest/transport/server.html"}"#, "allow"),
     (
         "mcp__db__query",
         r#"{"sql":"SELECT id, total_cents FROM invoices WHERE due < now() LIMIT 50","database":"billing"}"#,
-        ExpectedVerdict::None,
+        "none",
     ),
-    ("mcp__github__delete_repo", r#"{"owner":"example","repo":"billing","confirm":true}"#, ExpectedVerdict::Block),
+    ("mcp__github__delete_repo", r#"{"owner":"example","repo":"billing","confirm":true}"#, "block"),
 ];
 
 /// Writes settings and rule files with `count` rules into `folder` and gives the path of the settings.
 ///
 /// # Errors
 /// A file cannot be written.
-pub(crate) fn write(folder: &Path, count: usize) -> anyhow::Result<PathBuf> {
+fn write(folder: &Path, count: usize) -> anyhow::Result<PathBuf> {
     let mut tiers = serde_json::Map::new();
     for (tier, rules) in rules(count) {
         let file = format!("{tier}.json");
@@ -133,8 +157,8 @@ pub(crate) fn write(folder: &Path, count: usize) -> anyhow::Result<PathBuf> {
 ///
 /// # Errors
 /// Never: they are written above.
-pub(crate) fn requests() -> anyhow::Result<Vec<(Bytes, ExpectedVerdict)>> {
-    let encode = |(tool, params, verdict): &(&str, &str, ExpectedVerdict)| {
+fn requests() -> anyhow::Result<Vec<Question>> {
+    let encode = |(tool, params, verdict): &(&str, &str, &str)| {
         let text = format!(
             r#"{{"event":"PreToolUse","sessionId":"6f1c2d3e-4b5a-4978-8c6d-7e8f90a1b2c3","timestamp":1700000000000,
             "toolCall":{{"tool":"{tool}","params":{params},"toolUseId":"call-7c2f41"}},
@@ -142,7 +166,7 @@ pub(crate) fn requests() -> anyhow::Result<Vec<(Bytes, ExpectedVerdict)>> {
             "id":"agent-7c2f","roles":["agent"],"workflow":"nightly-dependency-refresh","model":"general-agent-4"}},
             "cwd":"/workspace/services/billing","requestId":"01890a5d-ac96-774b-bcce-b302099a8057"}}"#
         );
-        event(&text).map(|event| (encoded(&event), *verdict))
+        event(&text).map(|event| Question { body: encoded(&event), expected: Some((*verdict).to_owned()) })
     };
     REQUESTS.iter().map(encode).collect()
 }
@@ -198,7 +222,7 @@ mod tests {
 
     #[test]
     fn requests_have_realistic_sizes() {
-        let sizes = requests().unwrap().iter().map(|(body, _)| body.len()).collect::<Vec<_>>();
+        let sizes = requests().unwrap().iter().map(|request| request.body.len()).collect::<Vec<_>>();
         assert!(sizes.iter().all(|size| (400..700).contains(size)), "{sizes:?}");
     }
 }

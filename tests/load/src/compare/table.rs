@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::{Comparison, Medians, Way};
+use super::{Comparison, Way};
+use crate::turns::{Medians, Ratios};
 
 const HEADS: [&str; 8] = ["answers/s", "p50 µs", "p99 µs", "p99.9 µs", "max µs", "CPU µs/call", "RSS MiB", "errors"];
 
@@ -11,17 +12,18 @@ pub(crate) fn human(comparison: &Comparison) -> String {
     let mut text = heading(comparison);
     for way in &comparison.ways {
         let rows = rows(way);
+        let longest = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default();
         let width = |column: usize| {
             let cells = rows.iter().filter_map(|(_, cells)| cells.get(column)).map(|cell| cell.chars().count());
             cells.chain(HEADS.get(column).map(|head| head.chars().count())).max().unwrap_or_default()
         };
         // Writing to a string cannot fail.
-        let _ = write!(text, "\n{}\n{:14}", way.name, "");
+        let _ = write!(text, "\n{}\n  {:longest$}", way.name, "");
         for (column, head) in HEADS.iter().enumerate() {
             let _ = write!(text, "  {head:>0$}", width(column));
         }
         for (name, cells) in &rows {
-            let _ = write!(text, "\n  {name:12}");
+            let _ = write!(text, "\n  {name:longest$}");
             for (column, cell) in cells.iter().enumerate() {
                 let _ = write!(text, "  {cell:>0$}", width(column));
             }
@@ -52,10 +54,10 @@ fn heading(comparison: &Comparison) -> String {
         [] => String::new(),
         variables => format!(" with {}", variables.join(" ")),
     };
-    format!(
-        "{}{environment}: {} decide rules in three tiers, beside a bare tonic echo server with messages of the same \
-         sizes ({:.0} bytes in, {:.0} bytes out).\nMedians of {} rounds in turns, {} s each; servers and load \
-         generator share {} processors. The last row is the median of each round's hookd / echo.\n",
+    let mut text = format!(
+        "{}{environment}: {} rules in three tiers, beside a bare tonic echo server with messages of the same sizes \
+         ({:.0} bytes in, {:.0} bytes out).\nMedians of {} rounds in turns, {} s each; servers and load generator share \
+         {} processors, load average before it {:.2}. The last rows are the medians of each round's ratio.\n",
         comparison.hookd,
         comparison.rules,
         comparison.request_bytes,
@@ -63,22 +65,19 @@ fn heading(comparison: &Comparison) -> String {
         comparison.rounds,
         comparison.duration_s,
         comparison.processors,
-    )
+        comparison.load_average,
+    );
+    for skipped in &comparison.skipped {
+        let _ = writeln!(text, "Not asked: {skipped}.");
+    }
+    text
 }
 
-fn rows(way: &Way) -> [(&'static str, Vec<String>); 3] {
-    let none = || "–".to_owned();
-    let ratio = vec![
-        format!("{:.3}", way.ratio.answers_per_s),
-        format!("{:.3}", way.ratio.p50),
-        format!("{:.3}", way.ratio.p99),
-        none(),
-        none(),
-        format!("{:.3}", way.ratio.cpu),
-        none(),
-        none(),
-    ];
-    [("echo", cells(&way.echo)), ("hookd", cells(&way.hookd)), ("hookd / echo", ratio)]
+/// A row for each server, then one for each ratio.
+fn rows(way: &Way) -> Vec<(String, Vec<String>)> {
+    let servers = way.servers.iter().map(|server| (server.name.clone(), cells(&server.medians)));
+    let ratios = way.ratios.iter().map(|ratio| (format!("hookd / {}", ratio.to), ratio_cells(&ratio.ratios)));
+    servers.chain(ratios).collect()
 }
 
 fn cells(medians: &Medians) -> Vec<String> {
@@ -94,28 +93,45 @@ fn cells(medians: &Medians) -> Vec<String> {
     ]
 }
 
+fn ratio_cells(ratios: &Ratios) -> Vec<String> {
+    let figure = |figure: f64| format!("{figure:.3}");
+    let none = || "–".to_owned();
+    let (rate, p50, p99) = (figure(ratios.answers_per_s), figure(ratios.p50), figure(ratios.p99));
+    vec![rate, p50, p99, none(), none(), figure(ratios.cpu), none(), none()]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::Ratios;
+    use crate::compare::{Compared, Measured};
 
     fn comparison() -> Comparison {
-        let medians = |answers_per_s, p99_us| Medians {
-            answers_per_s,
-            p50_us: 104.4,
-            p99_us,
-            p99_9_us: 1500.0,
-            max_us: 20_000.0,
-            cpu_us: 46.74,
-            rss_mib: 5.25,
-            errors: 0,
+        let server = |name: &str, answers_per_s, p99_us| Measured {
+            name: name.to_owned(),
+            medians: Medians {
+                answers_per_s,
+                p50_us: 104.4,
+                p99_us,
+                p99_9_us: 1500.0,
+                max_us: 20_000.0,
+                cpu_us: 46.74,
+                rss_mib: 5.25,
+                errors: 0,
+            },
         };
-        let ratio = Ratios { answers_per_s: 0.5, p50: 1.25, p99: 2.0, cpu: 1.1 };
+        let ratios = |to: &str, answers_per_s| Compared {
+            to: to.to_owned(),
+            ratios: Ratios { answers_per_s, p50: 1.25, p99: 2.0, cpu: 1.1 },
+        };
         let way = Way {
+            key: "closed_1",
             name: "closed loop, 1 in flight on 1 connection".to_owned(),
-            echo: medians(9429.0, 192.0),
-            hookd: medians(4714.5, 384.0),
-            ratio,
+            servers: vec![
+                server("echo", 9429.0, 192.0),
+                server("hookd", 4714.5, 384.0),
+                server("engine 1.2.3", 471.0, 3840.0),
+            ],
+            ratios: vec![ratios("echo", 0.5), ratios("engine 1.2.3", 10.01)],
         };
         Comparison {
             hookd: "hookd 0.1.0".to_owned(),
@@ -125,26 +141,31 @@ mod tests {
             request_bytes: 511.25,
             reply_bytes: 300.0,
             processors: 2,
+            load_average: 0.25,
             environment: vec!["A=b".to_owned()],
+            skipped: vec!["other: skipped: no compiler".to_owned()],
             ways: vec![way],
         }
     }
 
     const HEADING: &str = "\
-hookd 0.1.0 with A=b: 50 decide rules in three tiers, beside a bare tonic echo server with messages of the same sizes \
+hookd 0.1.0 with A=b: 50 rules in three tiers, beside a bare tonic echo server with messages of the same sizes \
 (511 bytes in, 300 bytes out).
-Medians of 5 rounds in turns, 2.5 s each; servers and load generator share 2 processors. The last row is the median of \
-each round's hookd / echo.
+Medians of 5 rounds in turns, 2.5 s each; servers and load generator share 2 processors, load average before it 0.25. \
+The last rows are the medians of each round's ratio.
+Not asked: other: skipped: no compiler.
 ";
 
     #[test]
     fn people_get_columns() {
         let table = "
 closed loop, 1 in flight on 1 connection
-                answers/s  p50 µs  p99 µs  p99.9 µs  max µs  CPU µs/call  RSS MiB  errors
-  echo               9429     104     192      1500   20000         46.7      5.2       0
-  hookd              4714     104     384      1500   20000         46.7      5.2       0
-  hookd / echo      0.500   1.250   2.000         –       –        1.100        –       –
+                        answers/s  p50 µs  p99 µs  p99.9 µs  max µs  CPU µs/call  RSS MiB  errors
+  echo                       9429     104     192      1500   20000         46.7      5.2       0
+  hookd                      4714     104     384      1500   20000         46.7      5.2       0
+  engine 1.2.3                471     104    3840      1500   20000         46.7      5.2       0
+  hookd / echo              0.500   1.250   2.000         –       –        1.100        –       –
+  hookd / engine 1.2.3     10.010   1.250   2.000         –       –        1.100        –       –
 ";
         assert_eq!(human(&comparison()), format!("{HEADING}{table}"));
     }
@@ -158,8 +179,20 @@ Closed loop, 1 in flight on 1 connection:
 |---|---:|---:|---:|---:|---:|---:|---:|---:|
 | echo | 9429 | 104 | 192 | 1500 | 20000 | 46.7 | 5.2 | 0 |
 | hookd | 4714 | 104 | 384 | 1500 | 20000 | 46.7 | 5.2 | 0 |
+| engine 1.2.3 | 471 | 104 | 3840 | 1500 | 20000 | 46.7 | 5.2 | 0 |
 | hookd / echo | 0.500 | 1.250 | 2.000 | – | – | 1.100 | – | – |
+| hookd / engine 1.2.3 | 10.010 | 1.250 | 2.000 | – | – | 1.100 | – | – |
 ";
         assert_eq!(markdown(&comparison()), format!("{HEADING}{table}"));
+    }
+
+    #[test]
+    fn machines_get_stable_keys() {
+        let json = serde_json::to_value(comparison()).unwrap();
+        let keys = |pointer: &str| json.pointer(pointer).unwrap().as_object().unwrap().keys().collect::<Vec<_>>();
+        assert_eq!(keys("/ways/0"), ["key", "name", "servers", "ratios"]);
+        let figures = ["answers_per_s", "p50_us", "p99_us", "p99.9_us", "max_us", "cpu_us", "rss_mib", "errors"];
+        assert_eq!(keys("/ways/0/servers/2"), [&["name"], &figures[..]].concat());
+        assert_eq!(keys("/ways/0/ratios/1"), ["to", "answers_per_s", "p50", "p99", "cpu"]);
     }
 }

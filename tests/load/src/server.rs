@@ -1,10 +1,10 @@
-//! A server as a child process: started, known by its ready line, looked at, and ended with its handle.
+//! A server as a child process: started, known to be ready, looked at, and ended with its handle.
 
 use std::{
     env,
     ffi::OsString,
     fs::{self, File, OpenOptions},
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::Stdio,
     time::Duration,
@@ -13,6 +13,7 @@ use std::{
 use anyhow::{Context as _, anyhow, bail};
 use tokio::{
     io::{self, AsyncBufReadExt as _, BufReader},
+    net::TcpStream,
     process::{Child, Command},
     time,
 };
@@ -39,30 +40,29 @@ pub(crate) struct Usage {
     pub(crate) rss_mib: f64,
 }
 
+/// What to start.
+#[derive(Debug)]
+pub(crate) struct Program<'p> {
+    /// What errors call it.
+    pub(crate) name: &'p str,
+    pub(crate) path: &'p Path,
+    pub(crate) arguments: &'p [OsString],
+    /// What is added to its environment.
+    pub(crate) environment: &'p [(String, String)],
+    /// Where its log goes.
+    pub(crate) folder: &'p Path,
+}
+
 impl Server {
-    /// Starts `program` and waits for its line `… is ready: grpc=ADDRESS …`. Its log goes to a file in `folder`.
+    /// Starts `program` and waits for its line `… is ready: grpc=ADDRESS …`.
     ///
     /// # Errors
     /// It cannot be started, ends, or is not ready in time; the error holds the end of its log.
-    pub(crate) async fn start(
-        name: &str,
-        program: &Path,
-        arguments: &[OsString],
-        environment: &[(String, String)],
-        folder: &Path,
-    ) -> anyhow::Result<Self> {
-        let path = folder.join(format!("{name}.log"));
-        // Appending: when it is cut between two runs, the server goes on at the new end.
-        let log = OpenOptions::new().create(true).append(true).open(&path).context("log file")?;
-        let mut command = Command::new(program);
-        for (key, _) in env::vars_os().filter(|(key, _)| key.to_string_lossy().starts_with("HOOKD")) {
-            command.env_remove(key);
-        }
-        command.args(arguments).envs(environment.iter().cloned()).kill_on_drop(true);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log.try_clone().context("log file")?);
-        let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
-        let process = child.id().with_context(|| format!("{name} has ended"))?;
-        let stdout = child.stdout.take().with_context(|| format!("{name} has no stdout"))?;
+    pub(crate) async fn start(program: &Program<'_>) -> anyhow::Result<Self> {
+        let log = program.log()?;
+        let mut child = program.spawn(Stdio::piped(), &log)?;
+        let process = child.id().with_context(|| format!("{} has ended", program.name))?;
+        let stdout = child.stdout.take().with_context(|| format!("{} has no stdout", program.name))?;
         let mut lines = BufReader::new(stdout).lines();
         let ready = async {
             while let Some(line) = lines.next_line().await.context("stdout")? {
@@ -72,12 +72,30 @@ impl Server {
             }
             bail!("it ended without saying that it is ready")
         };
-        let address = time::timeout(START_LIMIT, ready)
-            .await
-            .unwrap_or_else(|_| Err(anyhow!("not ready in {} s", START_LIMIT.as_secs())))
-            .with_context(|| format!("{name} did not start; its log ends with:\n{}", end_of(&path)))?;
+        let address = program.in_time(ready).await?;
         // What it prints later is nobody's business, but a full pipe would stop it.
         tokio::spawn(async move { io::copy(&mut lines.into_inner(), &mut io::sink()).await });
+        Ok(Self { address, child, process, log })
+    }
+
+    /// Starts `program`, which says nothing when it is ready, and waits until it accepts connections at `address`.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub(crate) async fn start_at(program: &Program<'_>, address: SocketAddr) -> anyhow::Result<Self> {
+        let log = program.log()?;
+        let mut child = program.spawn(log.try_clone().context("log file")?.into(), &log)?;
+        let process = child.id().with_context(|| format!("{} has ended", program.name))?;
+        let ready = async {
+            while TcpStream::connect(address).await.is_err() {
+                if let Some(status) = child.try_wait().context("cannot look after a server")? {
+                    bail!("it ended with {status} before it listened on {address}");
+                }
+                time::sleep(Duration::from_millis(20)).await;
+            }
+            Ok(())
+        };
+        program.in_time(ready).await?;
         Ok(Self { address, child, process, log })
     }
 
@@ -118,11 +136,47 @@ impl Usage {
     }
 }
 
-/// The first TCP address of gRPC in a ready line: `hookd is ready: grpc=127.0.0.1:50051 admin=127.0.0.1:8081`.
+impl Program<'_> {
+    fn log(&self) -> anyhow::Result<File> {
+        // Appending: when it is cut between two runs, the server goes on at the new end.
+        OpenOptions::new().create(true).append(true).open(self.log_path()).context("log file")
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.folder.join(format!("{}.log", self.name))
+    }
+
+    fn spawn(&self, stdout: Stdio, log: &File) -> anyhow::Result<Child> {
+        let mut command = Command::new(self.path);
+        for (key, _) in env::vars_os().filter(|(key, _)| key.to_string_lossy().starts_with("HOOKD")) {
+            command.env_remove(key);
+        }
+        command.args(self.arguments).envs(self.environment.iter().cloned()).kill_on_drop(true);
+        command.stdin(Stdio::null()).stdout(stdout).stderr(log.try_clone().context("log file")?);
+        command.spawn().with_context(|| format!("cannot start {}", self.path.display()))
+    }
+
+    async fn in_time<T>(&self, ready: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+        time::timeout(START_LIMIT, ready)
+            .await
+            .unwrap_or_else(|_| Err(anyhow!("not ready in {} s", START_LIMIT.as_secs())))
+            .with_context(|| format!("{} did not start; its log ends with:\n{}", self.name, end_of(&self.log_path())))
+    }
+}
+
+/// An address on this machine that was free a moment ago, for a server that cannot be told to take any.
+///
+/// # Errors
+/// No port is free.
+pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr()).context("no free port")
+}
+
+/// The first TCP address of gRPC, or of HTTP, in a ready line: `hookd is ready: grpc=127.0.0.1:50051 admin=127.0.0.1:8081`.
 fn ready_address(line: &str) -> Option<SocketAddr> {
     let (_, addresses) = line.split_once(" is ready: ")?;
-    let grpc = addresses.split(' ').find_map(|part| part.strip_prefix("grpc="))?;
-    grpc.split(',').find_map(|address| address.parse().ok())
+    let of = |part: &'_ str| part.strip_prefix("grpc=").or_else(|| part.strip_prefix("http=")).map(str::to_owned);
+    addresses.split(' ').find_map(of)?.split(',').find_map(|address| address.parse().ok())
 }
 
 /// User and system time of `/proc/PID/stat`, in clock ticks. The name in it may hold spaces and brackets.
@@ -154,6 +208,7 @@ mod tests {
         assert_eq!(address("hookd is ready: grpc=127.0.0.1:40001 admin=127.0.0.1:40002"), expected);
         assert_eq!(address("hookd is ready: grpc=unix:/run/hookd.sock,127.0.0.1:40001 admin=127.0.0.1:1"), expected);
         assert_eq!(address("hookd is ready: grpc=unix:/run/hookd.sock admin=127.0.0.1:1"), None);
+        assert_eq!(address("hookd-load is ready: http=127.0.0.1:40001"), expected);
         assert_eq!(address("listening on 127.0.0.1:40001"), None);
     }
 
