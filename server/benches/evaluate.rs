@@ -59,7 +59,7 @@ fn trigger() -> Trigger {
         event: Event::known("PreToolUse").unwrap(),
         session_id: "s1".to_owned(),
         timestamp_ms: 1,
-        tool_call: Some(ToolCall { tool: "Bash".to_owned(), tool_use_id: String::new() }),
+        tool_call: Some(ToolCall { tool: "Bash".to_owned(), ..ToolCall::default() }),
         form: Form { params: Arc::from(params), result: None },
         payload: String::new(),
         subject: None,

@@ -6,13 +6,14 @@ mod side_by_side;
 
 use std::sync::Arc;
 
+use hookd_condition::Facts;
 use hookd_rules::{Catalog, Timing};
 
 pub use budget::Budget;
 
 use crate::{
-    combine,
-    model::{Decision, Outcome, Ran, Rule, RuleResult, Trigger},
+    combine, condition,
+    model::{Decision, Failed, Failure, Outcome, Ran, Rule, RuleResult, Trigger},
     run::{Handlers, Job, Known},
     select,
 };
@@ -29,9 +30,10 @@ pub async fn evaluate<H: Handlers>(
 ) -> Decision {
     let selected = select::select(catalog, trigger);
     let walked = chain::walk(handlers, catalog, trigger, selected.rules(), budget).await;
+    let unmatched = walked.unmatched;
     let mut decision = combine::decide(catalog, trigger, walked);
     decision.considered = selected.considered;
-    decision.matched = selected.rules().len();
+    decision.matched = selected.rules().len().saturating_sub(unmatched);
     queue_after_verdict(handlers, trigger, selected.rules(), &mut decision);
     decision
 }
@@ -62,19 +64,38 @@ fn queue_after_verdict<H: Handlers>(
         if let Some(result) = &decision.modified_result {
             form.result = Some(Arc::clone(result));
         }
-        let job = Job { rule: Arc::clone(rule), trigger: Arc::clone(trigger), form, decision: Some(known) };
-        decision.results.push(queue(handlers, job));
+        match holds(rule, &mut condition::facts(trigger, &form)) {
+            Ok(true) => {
+                let job = Job { rule: Arc::clone(rule), trigger: Arc::clone(trigger), form, decision: Some(known) };
+                decision.results.push(queue(handlers, job));
+            }
+            Ok(false) => decision.matched = decision.matched.saturating_sub(1),
+            Err(failed) => decision.results.push(without_a_run(Arc::clone(rule), failed)),
+        }
     }
 }
 
 /// Queues a handler that has no part in the verdict.
 fn queue<H: Handlers>(handlers: &H, job: Job) -> RuleResult {
     let rule = Arc::clone(&job.rule);
-    let (outcome, ran) = match handlers.queue(job) {
-        Ok(()) => (Outcome::Queued, Ran { output: Some(QUEUED_OUTPUT.to_owned()), ..Ran::said(Ok(Arc::default())) }),
-        Err(failed) => (Outcome::Failed, Ran::said(Err(failed))),
-    };
-    RuleResult { rule, outcome, ran, recheck: false, blocked: None }
+    match handlers.queue(job) {
+        Ok(()) => {
+            let ran = Ran { output: Some(QUEUED_OUTPUT.to_owned()), ..Ran::said(Ok(Arc::default())) };
+            RuleResult { rule, outcome: Outcome::Queued, ran, recheck: false, blocked: None }
+        }
+        Err(failed) => without_a_run(rule, failed),
+    }
+}
+
+/// The failure of a rule that has no part in the verdict and did not run.
+fn without_a_run(rule: Arc<Rule>, failed: Failed) -> RuleResult {
+    RuleResult { rule, outcome: Outcome::Failed, ran: Ran::said(Err(failed)), recheck: false, blocked: None }
+}
+
+/// Whether the condition of `rule` holds. That it has no value is a failure, never false (design §4).
+fn holds(rule: &Rule, facts: &mut Facts<'_>) -> Result<bool, Failed> {
+    let Some(when) = &rule.when else { return Ok(true) };
+    when.evaluate(facts).map_err(|error| Failed::new(Failure::Expression, format!("`when` failed: {error}")))
 }
 
 #[cfg(test)]

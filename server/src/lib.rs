@@ -5,7 +5,7 @@
 //!
 //! `main → app → door → rpc::trigger → rpc::parse → evaluate → select → run → combine → record → rpc::reply`
 //!
-//! Corridors, which every room may use and which use no room: [`model`], [`settings`], [`catalog`], [`telemetry`],
+//! Corridors, which every room may use and which use no room: [`model`], [`condition`], [`settings`], [`catalog`], [`telemetry`],
 //! [`drain`].
 
 pub mod app;
@@ -17,6 +17,7 @@ pub mod run;
 pub mod combine;
 pub mod record;
 pub mod model;
+pub mod condition;
 pub mod settings;
 pub mod catalog;
 pub mod telemetry;

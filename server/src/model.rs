@@ -5,6 +5,7 @@ mod decision;
 mod failure;
 mod form;
 mod result;
+mod tool_kind;
 mod trigger;
 
 pub use capabilities::{Capabilities, Capability};
@@ -13,4 +14,5 @@ pub use failure::{Failed, Failure};
 pub use form::Form;
 pub use hookd_rules::{Answer, Block, Event, Modifies, OnError, Rule, Subject, Tier, Verdict};
 pub use result::{Outcome, Ran, RuleResult};
+pub use tool_kind::{mcp_server, tool_kind};
 pub use trigger::{Caller, ToolCall, Trigger};

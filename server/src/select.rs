@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use hookd_rules::{Catalog, DefaultRule, Matching, Subject, Timing};
 
-use crate::model::{Rule, Tier, Trigger};
+use crate::{
+    condition,
+    model::{Rule, Tier, Trigger},
+};
 
 /// The rules of one event that match, in evaluation order.
 #[derive(Debug)]
@@ -51,11 +54,11 @@ pub struct Explanation {
     pub because: String,
 }
 
-/// Explains `rule` for `trigger`, by the same code that selects.
+/// Explains `rule` for `trigger` as it arrived, by the same code that selects.
 #[must_use]
 pub fn explain(rule: &Rule, trigger: &Trigger) -> Explanation {
     let subject = trigger.subject();
-    let would_run = rule.matcher.matches(subject);
+    let mut would_run = rule.matcher.matches(subject);
     let pattern = rule.matcher.as_str();
     let mut because = match (subject, pattern) {
         (_, "") => "no matcher: it matches everything".to_owned(),
@@ -66,6 +69,19 @@ pub fn explain(rule: &Rule, trigger: &Trigger) -> Explanation {
         (Some(subject), pattern) if would_run => format!("matcher `{pattern}` is found in `{subject}`"),
         (Some(subject), pattern) => format!("matcher `{pattern}` is not found in `{subject}`"),
     };
+    if let Some(when) = rule.when.as_ref().filter(|_| would_run) {
+        match when.evaluate(&mut condition::facts(trigger, &trigger.form)) {
+            Ok(true) => because.push_str("; its condition holds"),
+            Ok(false) => {
+                would_run = false;
+                because = format!("condition `{}` does not hold", when.text());
+            }
+            Err(error) => {
+                would_run = false;
+                because = format!("condition `{}` fails, which is a failure of the rule: {error}", when.text());
+            }
+        }
+    }
     if would_run && !rule.decides() {
         because.push_str(match rule.timing {
             Timing::Sync => "; shadow: it is recorded and has no part in the verdict",

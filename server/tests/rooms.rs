@@ -31,7 +31,7 @@ const ROOMS: [&str; 14] = [
     "rpc/status",
 ];
 
-const CORRIDORS: [&str; 5] = ["model", "settings", "catalog", "telemetry", "drain"];
+const CORRIDORS: [&str; 6] = ["model", "condition", "settings", "catalog", "telemetry", "drain"];
 
 /// What a pure room must not name.
 const IMPURE: [&str; 10] =

@@ -21,6 +21,7 @@ mod load;
 mod revision;
 mod schema;
 mod shape;
+mod template;
 mod yaml;
 
 pub use attached::Attached;
@@ -36,9 +37,11 @@ pub use load::{Load, LoadedFile, MAX_RULES, Memory, check_paths, load, parse_rul
 pub use matcher::{Matcher, Words};
 pub use problem::{Problem, Severity};
 pub use rule::{
-    Answer, CommandHandler, Handler, HeaderPart, HttpHandler, Mode, OnError, Program, Rule, Shell, Timing, Worker,
+    Answer, CommandHandler, Decide, Handler, HeaderPart, HttpHandler, Mode, OnError, Program, Rule, Shell, Timing,
+    Worker,
 };
 pub use schema::schema;
 pub use settings::{Environment, LoadSettings, SourceSettings, TierSettings};
+pub use template::Template;
 pub use tier::{PerTier, Tier};
 pub use verdict::Verdict;

@@ -6,10 +6,11 @@ use std::{
     time::Duration,
 };
 
+use hookd_condition::Condition;
 use hookd_json::Value;
 use secrecy::SecretString;
 
-use crate::{Attached, Event, Matcher, Tier, Verdict};
+use crate::{Attached, Event, Matcher, Template, Tier, Verdict};
 
 /// A rule: events, an optional matcher, one handler, and how its answer counts.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub struct Rule {
     pub events: Vec<Arc<str>>,
     /// What its subject must look like.
     pub matcher: Matcher,
+    /// What must hold of the call at its turn. `None`: nothing.
+    pub when: Option<Condition>,
     /// What it does.
     pub handler: Handler,
     /// When it runs.
@@ -51,8 +54,37 @@ pub enum Handler {
     Command(CommandHandler),
     /// Posts to a URL.
     Http(HttpHandler),
-    /// Answers in process, always the same.
-    Decide(Arc<Answer>),
+    /// Answers in process.
+    Decide(Decide),
+}
+
+/// An answer given in process.
+#[derive(Debug, Default)]
+pub struct Decide {
+    /// The answer, without what depends on the call.
+    pub answer: Arc<Answer>,
+    /// Parameters to run with that depend on the call.
+    pub params: Option<Template>,
+    /// A result to show that depends on the call.
+    pub result: Option<Template>,
+}
+
+impl Decide {
+    /// Whether it rewrites parameters or result.
+    #[must_use]
+    pub fn rewrites(&self) -> bool {
+        self.params.is_some()
+            || self.result.is_some()
+            || self.answer.modified_params.is_some()
+            || self.answer.modified_result.is_some()
+    }
+}
+
+impl From<Answer> for Decide {
+    /// Always the same answer.
+    fn from(answer: Answer) -> Self {
+        Self { answer: Arc::new(answer), params: None, result: None }
+    }
 }
 
 /// A program to run.

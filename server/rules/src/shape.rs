@@ -113,6 +113,7 @@ pub(crate) static RULE: Object = Object {
             Shape::Text,
             "A regular expression, searched anywhere in the event's subject. Absent, empty or `*` matches everything.",
         ),
+        key("when", Shape::FullText, "A condition in CEL that must hold of the call at the rule's turn."),
         required("handler", Shape::Handler, "What the rule does."),
         key("async", Shape::Flag, "Queue the handler and go on: it never decides."),
         key(
@@ -139,7 +140,7 @@ pub(crate) static RULE: Object = Object {
         key("description", Shape::Text, "What the rule is for. No part of the revision."),
         key("metadata", Shape::Any, "Anything that other tools keep here. Not read."),
     ],
-    later: &["when", "protocol"],
+    later: &["protocol"],
 };
 
 /// One default.
@@ -212,8 +213,16 @@ static DECIDE: Object = Object {
         required("type", Shape::Word(&["decide"], &[]), "Answers in process."),
         key("verdict", Shape::Word(VERDICTS, &[]), "The decision."),
         key("reason", Shape::Text, "Why."),
-        key("modifiedParams", Shape::AnyObject, "Parameters to run with instead."),
-        key("modifiedResult", Shape::Any, "The result to show instead."),
+        key(
+            "modifiedParams",
+            Shape::AnyObject,
+            "Parameters to run with instead; `{\"expr\": \"…\"}` inside stands for the value of that CEL expression.",
+        ),
+        key(
+            "modifiedResult",
+            Shape::Any,
+            "The result to show instead; `{\"expr\": \"…\"}` inside as in `modifiedParams`.",
+        ),
         key("additionalContext", Shape::Text, "Text for the model."),
         key("systemMessage", Shape::Text, "Text for the person."),
         key("halt", Shape::Flag, "Stop the agent."),

@@ -76,7 +76,7 @@ fn every_error_of_a_file_is_found() {
 #[test]
 fn what_this_version_does_not_build_is_refused_by_name() {
     let not = "is not supported by this version of hookd";
-    for key in ["when", "protocol"] {
+    for key in ["protocol"] {
         check_rule(&format!("\"{key}\": 1"), &[&format!("/rules:2:1: hooks[0].{key}: `{key}` {not}")]);
     }
     check_rule("\"runOn\": \"agent\"", &[&format!("/rules:2:10: hooks[0].runOn: `agent` {not}")]);
@@ -126,6 +126,31 @@ fn how_workers_are_kept() {
         "{\"type\": \"http\", \"url\": \"http://a/\", \"worker\": {}}",
         &[
             "/rules:2:38: hooks[0].handler.worker: unknown key `worker`, an http handler has `type`, `url`, `headers`, `timeout`",
+        ],
+    );
+}
+
+#[test]
+fn a_condition_that_cannot_be_used_refuses_its_rule() {
+    check_rule(
+        "\"when\": \"\"",
+        &["/rules:2:9: hooks[0].when: must be a string that is not empty, not the string \"\""],
+    );
+    check_rule(
+        "\"when\": \"tol == 'Bash'\"",
+        &[
+            "/rules:2:9: hooks[0].when: unknown variable `tol`, did you mean `tool`? at line 1 column 1 of the expression",
+        ],
+    );
+}
+
+#[test]
+fn an_expression_that_cannot_be_used_is_named_where_it_stands() {
+    check_handler(
+        "PreToolUse",
+        "{\"type\": \"decide\", \"modifiedParams\": {\"a\": [{\"expr\": \"parms.a\"}], \"b\": {\"expr\": 1}}}",
+        &[
+            "/rules:2:54: hooks[0].handler.modifiedParams.a[0].expr: unknown variable `parms`, did you mean `params`? at line 1 column 1 of the expression",
         ],
     );
 }

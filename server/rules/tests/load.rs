@@ -4,8 +4,8 @@
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use hookd_rules::{
-    Answer, Catalog, Environment, Handler, HeaderPart, Load, LoadSettings, LoadedFile, Memory, Mode, OnError, Program,
-    Rule, Severity, Shell, SourceSettings, SourceState, Tier, Timing, Verdict, check_paths, load,
+    Answer, Catalog, Decide, Environment, Handler, HeaderPart, Load, LoadSettings, LoadedFile, Memory, Mode, OnError,
+    Program, Rule, Severity, Shell, SourceSettings, SourceState, Tier, Timing, Verdict, check_paths, load,
 };
 use secrecy::ExposeSecret as _;
 use tempfile::TempDir;
@@ -174,7 +174,7 @@ hooks:
            "additionalContext":"c","systemMessage":"s","halt":true,"haltReason":"h"}}]}"#,
         "a.json",
     );
-    let Handler::Decide(answer) = &decide.handler else { panic!("{decide:?}") };
+    let Handler::Decide(Decide { answer, .. }) = &decide.handler else { panic!("{decide:?}") };
     let expected = Answer {
         verdict: Verdict::Ask,
         reason: "r".to_owned(),

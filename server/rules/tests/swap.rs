@@ -63,7 +63,7 @@ fn law_10_a_load_never_mixes_two_versions_of_a_directory() {
                 continue;
             };
             let versions = catalog.rules.iter().map(|rule| match &rule.handler {
-                Handler::Decide(answer) => answer.reason.clone(),
+                Handler::Decide(decide) => decide.answer.reason.clone(),
                 handler => panic!("{handler:?}"),
             });
             let versions = versions.collect::<Vec<_>>();

@@ -18,6 +18,8 @@ pub struct Walked {
     pub halts: Vec<Halt>,
     /// Their rewrites, in the same order.
     pub rewrites: Vec<Rewrite>,
+    /// How many rules that were selected do not match after all, since their condition does not hold.
+    pub unmatched: usize,
 }
 
 impl Walked {
@@ -25,7 +27,7 @@ impl Walked {
     #[must_use]
     pub fn new(arrival: Form) -> Self {
         let forms = Forms::new(arrival);
-        Self { forms, results: Vec::new(), votes: Vec::new(), halts: Vec::new(), rewrites: Vec::new() }
+        Self { forms, results: Vec::new(), votes: Vec::new(), halts: Vec::new(), rewrites: Vec::new(), unmatched: 0 }
     }
 }
 

@@ -2,12 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
+use hookd_condition::Facts;
 use hookd_rules::{Catalog, Handler, PerTier, Timing};
 use tokio::time::Instant;
 
-use super::{Budget, queue, side_by_side::side_by_side};
+use super::{Budget, holds, queue, side_by_side::side_by_side, without_a_run};
 use crate::{
     combine::{FormId, Forms, Halt, Vote, Voter, Walked},
+    condition,
     model::{
         Answer, Failed, Form, Modifies, OnError, Outcome, Ran, Rewrite, RewriteTarget, Rule, RuleResult, Tier, Trigger,
         Verdict,
@@ -32,6 +34,7 @@ pub(super) async fn walk<H: Handlers>(
         rules,
         budget,
         walked,
+        facts: None,
         left: PerTier::from_fn(|_| FormId::ARRIVAL),
         last_author: None,
         closed_below: None,
@@ -51,6 +54,8 @@ struct Chain<'a, H> {
     rules: &'a [Arc<Rule>],
     budget: Budget,
     walked: Walked,
+    /// What conditions see of the call as it arrived.
+    facts: Option<Facts<'a>>,
     /// The form in which each tier let the call go.
     left: PerTier<FormId>,
     /// The tier of the last rewrite.
@@ -112,8 +117,14 @@ impl<'a, H: Handlers> Chain<'a, H> {
             }
             let beside = others.iter().take_while(|next| rule.concurrent && next.concurrent && next.decides()).count();
             if beside == 0 {
-                let ran = self.run(rule, recheck).await;
-                self.count(rule, ran, recheck);
+                match self.holds(rule) {
+                    Ok(true) => {
+                        let ran = self.run(rule, recheck).await;
+                        self.count(rule, ran, recheck);
+                    }
+                    Ok(false) => self.pass_by(recheck),
+                    Err(failed) => self.count(rule, Ran::said(Err(failed)), recheck),
+                }
             } else {
                 let (neighbours, others) = others.split_at_checked(beside).unwrap_or_default();
                 rest = others;
@@ -125,29 +136,65 @@ impl<'a, H: Handlers> Chain<'a, H> {
         }
     }
 
+    /// Whether the condition of `rule` holds for the form now.
+    fn holds(&mut self, rule: &Rule) -> Result<bool, Failed> {
+        if rule.when.is_none() {
+            return Ok(true);
+        }
+        if self.walked.forms.current() == FormId::ARRIVAL {
+            // Most calls are never rewritten: one parse serves all rules.
+            let facts = self.facts.get_or_insert_with(|| condition::facts(self.trigger, &self.trigger.form));
+            return holds(rule, facts);
+        }
+        let form = self.form();
+        holds(rule, &mut condition::facts(self.trigger, &form))
+    }
+
+    /// A rule whose condition does not hold has no turn.
+    fn pass_by(&mut self, recheck: bool) {
+        if !recheck {
+            self.walked.unmatched = self.walked.unmatched.saturating_add(1);
+        }
+    }
+
     /// Runs rules side by side on one form and counts their answers in configured order. A block cancels the rules
     /// after it; those before it are waited for, since the first block in that order decides.
     async fn ask_side_by_side(&mut self, first: &'a Arc<Rule>, neighbours: &'a [Arc<Rule>], recheck: bool) {
-        let mut group = vec![first];
-        group.extend(neighbours);
-        let mut runs = Vec::new();
-        for rule in &group {
-            runs.push(self.run(rule, recheck));
+        let mut group = Vec::new();
+        for rule in std::iter::once(first).chain(neighbours) {
+            match self.holds(rule) {
+                Ok(true) => group.push((rule, None)),
+                Ok(false) => self.pass_by(recheck),
+                Err(failed) => group.push((rule, Some(failed))),
+            }
         }
-        let ends = |place: usize, ran: &Ran| group.get(place).is_some_and(|rule| self.ends_chain(rule, ran, recheck));
+        let mut runs = Vec::new();
+        for (rule, failed) in &group {
+            runs.push(self.run_unless(failed.as_ref(), rule, recheck));
+        }
+        let ends =
+            |place: usize, ran: &Ran| group.get(place).is_some_and(|(rule, _)| self.ends_chain(rule, ran, recheck));
         let answers = side_by_side(runs, ends).await;
-        for (rule, ran) in group.iter().zip(answers) {
+        for ((rule, _), ran) in group.iter().zip(answers) {
             self.count(rule, ran, recheck);
         }
     }
 
     /// Gives a rule that does not decide its turn in the chain.
     fn take_turn(&mut self, rule: &Arc<Rule>) {
+        if matches!(rule.timing, Timing::AfterVerdict(_)) {
+            return;
+        }
+        match self.holds(rule) {
+            Ok(true) => {}
+            Ok(false) => return self.pass_by(false),
+            Err(failed) => return self.walked.results.push(without_a_run(Arc::clone(rule), failed)),
+        }
         match (&rule.timing, &rule.handler) {
             (Timing::AfterVerdict(_), _) => {}
             // It costs nothing and can tell at once what it would have given.
-            (Timing::Sync, Handler::Decide(answer)) => {
-                let ran = decide(rule, self.trigger, answer);
+            (Timing::Sync, Handler::Decide(decides)) => {
+                let ran = decide(rule, self.trigger, &self.form(), decides);
                 let gave = ran.said.as_ref().map(|answer| Outcome::Gave(self.verdict_of(answer)));
                 let outcome = gave.unwrap_or(Outcome::Failed);
                 self.note(rule, outcome, ran, false, None);
@@ -178,9 +225,16 @@ impl<'a, H: Handlers> Chain<'a, H> {
         }
     }
 
+    async fn run_unless(&self, failed: Option<&Failed>, rule: &Arc<Rule>, recheck: bool) -> Ran {
+        match failed {
+            Some(failed) => Ran::said(Err(failed.clone())),
+            None => self.run(rule, recheck).await,
+        }
+    }
+
     async fn run(&self, rule: &Arc<Rule>, recheck: bool) -> Ran {
         let timeout = match &rule.handler {
-            Handler::Decide(answer) => return decide(rule, self.trigger, answer),
+            Handler::Decide(decides) => return decide(rule, self.trigger, &self.form(), decides),
             Handler::Command(command) => command.timeout,
             Handler::Http(http) => http.timeout,
         };

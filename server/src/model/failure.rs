@@ -19,6 +19,8 @@ pub enum Failure {
     Connection,
     /// The http answer's status was not 2xx.
     HttpStatus,
+    /// An expression failed at run time.
+    Expression,
     /// No place was free to run it.
     Overloaded,
     /// It was cancelled because the server shuts down.
@@ -40,6 +42,7 @@ impl Failure {
             Self::TooLarge => "too_large",
             Self::Connection => "connection",
             Self::HttpStatus => "http_status",
+            Self::Expression => "expression",
             Self::Overloaded => "overloaded",
             Self::Cancelled => "cancelled",
             Self::Internal => "internal",

@@ -40,12 +40,16 @@ pub struct Trigger {
 }
 
 /// A tool call without its parameters and result.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ToolCall {
     /// The tool's own name in the agent.
     pub tool: String,
     /// The agent's id of this call. May be empty.
     pub tool_use_id: String,
+    /// Its normalised kind, where the caller says it. May be empty.
+    pub kind: String,
+    /// The MCP server that provides it, where the caller says it. May be empty.
+    pub mcp_server: String,
 }
 
 /// What the caller says of itself: data, never identity. Every field may be empty.

@@ -130,7 +130,9 @@ impl Check {
         let params = self.json("tool_call.params_json", call.params_json, Some(Kind::Object), "{}");
         let result = call.result_json.map(|result| Arc::from(self.json("tool_call.result_json", result, None, "null")));
         let form = Form { params: Arc::from(params), result };
-        (Some(ToolCall { tool: call.tool, tool_use_id: call.tool_use_id }), form)
+        let call =
+            ToolCall { tool: call.tool, tool_use_id: call.tool_use_id, kind: call.kind, mcp_server: call.mcp_server };
+        (Some(call), form)
     }
 
     /// Checks a JSON text and brings it onto one line; an empty one becomes `empty`.

@@ -197,6 +197,7 @@ fn failure(failure: Failure) -> v1::Failure {
         Failure::TooLarge => v1::Failure::TooLarge,
         Failure::Connection => v1::Failure::Connection,
         Failure::HttpStatus => v1::Failure::HttpStatus,
+        Failure::Expression => v1::Failure::Expression,
         Failure::Overloaded => v1::Failure::Overloaded,
         Failure::Cancelled => v1::Failure::Cancelled,
         Failure::Internal => v1::Failure::Internal,

@@ -120,7 +120,7 @@ impl Pool {
         let Call { rule, trigger, form, recheck, granted } = call;
         let input = || input::line(trigger, &Asked { rule, form, recheck, decision: None });
         Ok(match &rule.handler {
-            Handler::Decide(answer) => decide(rule, trigger, answer),
+            Handler::Decide(decides) => decide(rule, trigger, form, decides),
             Handler::Command(handler) => {
                 self.commands.run(Started { rule, trigger, handler, stdin: input()? }, granted).await
             }
@@ -149,7 +149,7 @@ impl Pool {
                     http.run(Post { rule: &rule, trigger: &trigger, handler, body }, handler.timeout).await
                 })
             }
-            Handler::Decide(answer) => Box::pin(std::future::ready(decide(rule, trigger, answer))),
+            Handler::Decide(decides) => Box::pin(std::future::ready(decide(rule, trigger, form, decides))),
         })
     }
 }

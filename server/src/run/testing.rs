@@ -16,7 +16,8 @@ pub(super) fn trigger(event: &str, params: &str) -> Trigger {
     let event_name = Arc::from(event);
     let known = Event::known(event);
     let has_tool = known.is_some_and(Event::needs_tool);
-    let tool_call = has_tool.then(|| ToolCall { tool: "Bash".to_owned(), tool_use_id: "u1".to_owned() });
+    let tool_call =
+        has_tool.then(|| ToolCall { tool: "Bash".to_owned(), tool_use_id: "u1".to_owned(), ..ToolCall::default() });
     Trigger {
         event_name,
         event: known.unwrap_or_else(|| Event::unknown(has_tool)),
@@ -44,6 +45,7 @@ pub(super) fn rule(tier: Tier, handler: Handler) -> Rule {
         line: 1,
         events: vec![Arc::from("PreToolUse")],
         matcher: Matcher::Any,
+        when: None,
         handler,
         timing: Timing::Sync,
         mode: Mode::Enforce,
@@ -56,7 +58,7 @@ pub(super) fn rule(tier: Tier, handler: Handler) -> Rule {
 }
 
 pub(super) fn decide(tier: Tier, verdict: Verdict) -> Rule {
-    rule(tier, Handler::Decide(Arc::new(Answer { verdict, ..Answer::default() })))
+    rule(tier, Handler::Decide(Answer { verdict, ..Answer::default() }.into()))
 }
 
 pub(super) fn shell(tier: Tier, line: &str) -> Rule {

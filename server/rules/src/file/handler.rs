@@ -8,9 +8,10 @@ use url::Url;
 
 use super::{Context, header};
 use crate::{
-    Answer, Attached, CommandHandler, Event, Handler, HttpHandler, Modifies, Program, Shell, Verdict, Worker,
+    Answer, Attached, CommandHandler, Decide, Event, Handler, HttpHandler, Modifies, Program, Shell, Verdict, Worker,
     problem::{Issues, KeyPath},
     shape::{Fields, HANDLERS, LATER_HANDLERS, did_you_mean, shown},
+    template::Given,
 };
 
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
@@ -219,7 +220,6 @@ fn url(text: &str) -> Result<String, String> {
 
 fn decide(site: &Site<'_>, events: &[&str], issues: &mut Issues) -> (Handler, Value) {
     let fields = site.fields;
-    let value = |key| fields.node(key).and_then(|node: &Node| node.to_value().ok());
     let text = |key| fields.text(key).map(str::to_owned);
     for (key, carried) in [("modifiedParams", Modifies::Params), ("modifiedResult", Modifies::Result)] {
         for name in events.iter().filter(|_| fields.node(key).is_some()) {
@@ -231,31 +231,47 @@ fn decide(site: &Site<'_>, events: &[&str], issues: &mut Issues) -> (Handler, Va
     if fields.node("haltReason").is_some() && !fields.flag("halt") {
         site.error("haltReason", issues, "`haltReason` needs `halt: true`");
     }
-    let decide = Answer {
+    let params = given("modifiedParams", site, issues);
+    let result = given("modifiedResult", site, issues);
+    let fixed = |given: &Option<Given>| match given {
+        Some(Given::Fixed(value)) => Some(value.clone()),
+        Some(Given::Template(_)) | None => None,
+    };
+    let template = |given: Option<Given>| match given {
+        Some(Given::Template(template)) => Some(template),
+        Some(Given::Fixed(_)) | None => None,
+    };
+    let answer = Answer {
         verdict: fields.text("verdict").and_then(Verdict::from_decision).unwrap_or_default(),
         reason: text("reason").unwrap_or_default(),
-        modified_params: value("modifiedParams"),
-        modified_result: value("modifiedResult"),
+        modified_params: fixed(&params),
+        modified_result: fixed(&result),
         additional_context: text("additionalContext"),
         system_message: text("systemMessage"),
         halt: fields.flag("halt").then(|| text("haltReason").unwrap_or_default()),
     };
-    if decide == (Answer { reason: decide.reason.clone(), ..Answer::default() }) {
+    let decide = Decide { answer: Arc::new(answer), params: template(params), result: template(result) };
+    let answer = &*decide.answer;
+    if *answer == (Answer { reason: answer.reason.clone(), ..Answer::default() }) && !decide.rewrites() {
         issues.warning(site.node.place, site.path, "gives neither a verdict nor anything else");
     }
-    // In lists, since a result of `null` is another thing than no result.
-    let list = |value: &Option<Value>| value.iter().cloned().collect::<Vec<_>>();
+    // As written, in lists, since a result of `null` is another thing than no result.
+    let list = |key| fields.node(key).and_then(|node: &Node| node.to_value().ok()).into_iter().collect::<Vec<_>>();
     let meaning = json!({
         "type": "decide",
-        "verdict": decide.verdict.name(),
-        "reason": decide.reason,
-        "modifiedParams": list(&decide.modified_params),
-        "modifiedResult": list(&decide.modified_result),
-        "additionalContext": decide.additional_context,
-        "systemMessage": decide.system_message,
-        "halt": decide.halt,
+        "verdict": answer.verdict.name(),
+        "reason": answer.reason,
+        "modifiedParams": list("modifiedParams"),
+        "modifiedResult": list("modifiedResult"),
+        "additionalContext": answer.additional_context,
+        "systemMessage": answer.system_message,
+        "halt": answer.halt,
     });
-    (Handler::Decide(Arc::new(decide)), meaning)
+    (Handler::Decide(decide), meaning)
+}
+
+fn given(key: &'static str, site: &Site<'_>, issues: &mut Issues) -> Option<Given> {
+    site.fields.node(key).map(|node| Given::compile(node, &KeyPath::Key(&site.path, key), issues))
 }
 
 /// What the event of this name may rewrite; one of the author's own is taken to come with a tool call.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hookd_condition::Condition;
 use hookd_json::{Node, Tree, Value};
 use serde_json::json;
 
@@ -109,6 +110,7 @@ impl<'n> Site<'n> {
         }
         let events = self.events(issues);
         let matcher = self.matcher(&events, context, issues);
+        let when = self.when(issues);
         let handler = fields
             .node("handler")
             .and_then(|node| handler::compile(node, KeyPath::Key(&self.path, "handler"), &events, context, issues));
@@ -121,6 +123,7 @@ impl<'n> Site<'n> {
             line: self.node.place.line,
             events: events.iter().map(|event| Arc::from(*event)).collect(),
             matcher,
+            when,
             handler,
             timing,
             mode: mode(fields).max(outer_mode),
@@ -131,13 +134,13 @@ impl<'n> Site<'n> {
             description: fields.text("description").unwrap_or_default().to_owned(),
         };
         if let Handler::Decide(decide) = &rule.handler
-            && decide.verdict == Verdict::None
+            && decide.answer.verdict == Verdict::None
             && rule.must_decide
         {
             self.error("mustDecide", issues, "this `decide` handler has no `verdict`, so it can never decide");
         }
         if let Handler::Decide(decide) = &rule.handler
-            && (decide.modified_params.is_some() || decide.modified_result.is_some())
+            && decide.rewrites()
             && rule.concurrent
         {
             self.error("concurrent", issues, "this `decide` handler rewrites, which a concurrent rule may not");
@@ -170,6 +173,17 @@ impl<'n> Site<'n> {
                     issues,
                     format!("the pattern `{}` for {events}: {}", shown(text), shown(&reason)),
                 );
+                None
+            }
+        }
+    }
+
+    /// The condition; one that cannot be used is an error, so that the rule is not widened.
+    fn when(&self, issues: &mut Issues) -> Option<Condition> {
+        match Condition::compile(self.fields.text("when").filter(|text| !text.trim().is_empty())?) {
+            Ok(condition) => Some(condition),
+            Err(error) => {
+                self.error("when", issues, error.to_string());
                 None
             }
         }
@@ -262,6 +276,7 @@ fn meaning(rule: &Rule, explicit_id: Option<&str>, handler: Value) -> Value {
         "id": explicit_id,
         "events": events,
         "matcher": rule.matcher.as_str(),
+        "when": rule.when.as_ref().map(Condition::text),
         "handler": handler,
         "timing": timing,
         "mode": rule.mode.name(),

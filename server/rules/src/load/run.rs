@@ -6,6 +6,8 @@ use std::{
     sync::Arc,
 };
 
+use hookd_condition::Condition;
+
 use super::{Load, LoadedFile, MAX_RULES, Memory};
 use crate::{
     Catalog, EventIndex, Format, LoadSettings, PerTier, Problem, Rule, Severity, Source, SourceSettings, SourceState,
@@ -98,6 +100,7 @@ impl<'s> Run<'s> {
     fn catalog(&mut self) -> Catalog {
         self.memory.has_loaded = true;
         self.memory.central = std::mem::take(&mut self.central);
+        share_patterns(&mut self.rules);
         let (rules, meanings): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.rules).into_iter().map(|draft| (draft.rule, draft.meaning)).unzip();
         let (defaults, default_meanings): (Vec<_>, Vec<_>) =
@@ -266,6 +269,19 @@ impl Reading<'_> {
     fn push(&mut self, severity: Severity, file: &Path, message: String) {
         let issue = Issue { severity, place: None, key: String::new(), rule: None, message };
         self.problems.push(problem(issue, self.tier, file));
+    }
+}
+
+/// Lets the conditions of rules for the same calls test their patterns in one pass.
+fn share_patterns(rules: &mut [RuleDraft]) {
+    let mut groups = HashMap::<_, Vec<&mut Condition>>::new();
+    for rule in rules.iter_mut().filter_map(|draft| Arc::get_mut(&mut draft.rule)) {
+        if let Some(when) = &mut rule.when {
+            groups.entry((rule.events.clone(), rule.matcher.as_str().to_owned())).or_default().push(when);
+        }
+    }
+    for group in groups.into_values() {
+        Condition::share_patterns(group);
     }
 }
 

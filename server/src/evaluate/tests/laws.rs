@@ -1,5 +1,6 @@
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
+use hookd_condition::Condition;
 use hookd_rules::{Handler, Mode, OnError, PerTier, Timing};
 
 use super::support::*;
@@ -251,7 +252,7 @@ async fn law_06_async_and_shadow_never_decide() {
             rule.mode = Mode::Shadow;
             rule.is_final = true;
             let Said::Answer(answer) = everything() else { panic!("it is an answer") };
-            rule.handler = Handler::Decide(Arc::from(answer));
+            rule.handler = Handler::Decide(Answer::into(*answer));
         })
         .says(Plugin, "last", gives(Verdict::Ask));
     let judged = rules.decide(call("PreToolUse", r#"{"n":0}"#)).await;
@@ -472,6 +473,83 @@ async fn concurrent_rules_of_two_tiers_or_with_another_between_them_are_no_neigh
     let judged = rules.decide(call("PreToolUse", "{}")).await;
     assert_eq!(judged.results(), ["a none", "b none", "c none", "d none"]);
     assert!(started.elapsed() >= Duration::from_millis(80));
+}
+
+fn when(text: &str) -> Option<Condition> {
+    Some(Condition::compile(text).unwrap())
+}
+
+#[tokio::test]
+async fn law_05_a_condition_sees_the_form_at_its_rules_turn() {
+    let rules = Rules::default()
+        .says(Managed, "no-rm", gives(Verdict::Block))
+        .with(|rule| rule.when = when("params.command.startsWith('rm')"))
+        .says(Shared, "rewriter", rewrites(r#"{"command":"rm -rf /"}"#))
+        .with(|rule| rule.when = when("params.command == 'ls'"));
+    let judged = rules.decide(call("PreToolUse", r#"{"command":"ls"}"#)).await;
+    assert_eq!(judged.results(), ["rewriter none", "no-rm block again"]);
+    assert_eq!(judged.verdict(), (Verdict::Block, "says block", Some("no-rm")));
+    assert_eq!((judged.decision.considered, judged.decision.matched), (2, 1));
+}
+
+#[tokio::test]
+async fn law_07_a_condition_without_a_value_is_a_failure_and_never_false() {
+    for (tier, verdict) in [(Managed, Verdict::Block), (Local, Verdict::None)] {
+        let rules = Rules::default()
+            .says(tier, "guard", gives(Verdict::Block))
+            .with(|rule| rule.when = when("params.missing == 'x'"));
+        let judged = rules.decide(call("PreToolUse", "{}")).await;
+        assert_eq!(judged.decision.verdict, verdict);
+        assert_eq!(judged.results(), ["guard failed"]);
+        let failed = judged.decision.results[0].ran.said.as_ref().map_err(|failed| failed.kind);
+        assert_eq!(failed, Err(Failure::Expression));
+        assert_eq!(judged.asked(), Vec::<String>::new(), "its handler is not run");
+    }
+}
+
+#[tokio::test]
+async fn conditions_hold_for_rules_that_do_not_decide_too() {
+    let rules = Rules::default()
+        .says(Managed, "async", silent())
+        .with(|rule| (rule.timing, rule.when) = (Timing::Async, when("tool == 'Read'")))
+        .says(Managed, "shadow", silent())
+        .with(|rule| (rule.mode, rule.when) = (Mode::Shadow, when("params.n")))
+        .says(Managed, "after", silent())
+        .with(|rule| (rule.timing, rule.when) = (Timing::AfterVerdict(vec![Verdict::None]), when("tool == 'Bash'")))
+        .says(Managed, "beside-1", silent())
+        .with(|rule| (rule.concurrent, rule.when) = (true, when("toolKind == 'read'")))
+        .says(Managed, "beside-2", silent())
+        .with(|rule| (rule.concurrent, rule.when) = (true, when("toolKind == 'shell'")));
+    let judged = rules.decide(call("PreToolUse", r#"{"n":1}"#)).await;
+    assert_eq!(judged.results(), ["shadow failed", "beside-2 none", "after queued"]);
+    assert_eq!(judged.verdict(), (Verdict::None, "", None));
+    assert_eq!((judged.decision.considered, judged.decision.matched, judged.decision.degraded), (5, 3, false));
+}
+
+#[tokio::test]
+async fn a_decide_rule_can_compute_a_rewrite() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("rules.json");
+    let rules = r#"{"hooks":[
+        {"event":"PreToolUse","handler":{"type":"decide","modifiedParams":{"command":{"expr":"params.command + ' --dry-run'"},"id":{"expr":"params.id"},"n":[1,2.0]}}},
+        {"event":"PostToolUse","handler":{"type":"decide","modifiedResult":{"expr":"redact(result, 'secret-[0-9]+', '***')"}}}
+    ]}"#;
+    std::fs::write(&path, rules).unwrap();
+    let mut settings = hookd_rules::LoadSettings::default();
+    settings.tiers.managed.sources = vec![hookd_rules::SourceSettings { path, optional: false }];
+    let catalog = hookd_rules::load(&settings, &mut hookd_rules::Memory::default()).catalog.unwrap();
+    let judge = async |trigger| {
+        let budget = crate::evaluate::Budget::new(tokio::time::Instant::now(), Duration::from_secs(30)).unwrap();
+        crate::evaluate::evaluate(&Scripted::default(), &catalog, &std::sync::Arc::new(trigger), budget).await
+    };
+    let decision = judge(call("PreToolUse", r#"{"command":"apply","id":9007199254740993}"#)).await;
+    let expected = r#"{"command":"apply --dry-run","id":9007199254740993,"n":[1,2.0]}"#;
+    assert_eq!(decision.modified_params.as_deref(), Some(expected));
+    let decision = judge(call("PreToolUse", r#"{"command":1,"id":1}"#)).await;
+    let failed = decision.results[0].ran.said.as_ref().map_err(|failed| failed.kind);
+    assert_eq!((failed, decision.verdict), (Err(Failure::Expression), Verdict::Block));
+    let decision = judge(call_with_result("PostToolUse", r#"{"a":["x secret-123 y"],"n":1.50}"#)).await;
+    assert_eq!(decision.modified_result.as_deref(), Some(r#"{"a":["x *** y"],"n":1.50}"#));
 }
 
 #[tokio::test]

@@ -88,6 +88,7 @@ impl Rules {
             line: 1,
             events: vec![Arc::from("*")],
             matcher: Matcher::Any,
+            when: None,
             handler: Handler::Command(CommandHandler {
                 program: Program::Shell(Shell::Sh, String::new()),
                 timeout: Duration::from_secs(10),
@@ -207,7 +208,7 @@ pub(super) fn call(event: &str, params: &str) -> Trigger {
         event: known,
         session_id: "s1".to_owned(),
         timestamp_ms: 1,
-        tool_call: Some(ToolCall { tool: "Bash".to_owned(), tool_use_id: String::new() }),
+        tool_call: Some(ToolCall { tool: "Bash".to_owned(), ..ToolCall::default() }),
         form: Form { params: Arc::from(params), result: None },
         payload: String::new(),
         subject: None,

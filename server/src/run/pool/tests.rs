@@ -2,6 +2,8 @@ use std::fs;
 
 use tokio::{io::AsyncReadExt as _, net::unix::pipe};
 
+use hookd_rules::Decide;
+
 use super::*;
 use crate::{
     model::{Answer, Tier, Verdict},
@@ -32,7 +34,7 @@ async fn decide_answers_in_process_and_must_decide_and_carry() {
     let event = Arc::new(trigger("PreToolUse", "{}"));
     let call = Call { rule: &rule, trigger: &event, form: &event.form, recheck: false, granted: LONG };
     let ran = pool.run(call).await;
-    let Handler::Decide(answer) = &rule.handler else { panic!("not decide") };
+    let Handler::Decide(Decide { answer, .. }) = &rule.handler else { panic!("not decide") };
     assert!(Arc::ptr_eq(ran.said.as_ref().unwrap(), answer), "nothing is copied");
 
     let mut silent = testing::decide(Tier::Managed, Verdict::None);
@@ -45,7 +47,7 @@ async fn decide_answers_in_process_and_must_decide_and_carry() {
 
     let answer =
         Answer { modified_params: Some(hookd_json::Value::Object(hookd_json::Map::new())), ..Answer::default() };
-    let rewrites = testing::rule(Tier::Managed, Handler::Decide(Arc::new(answer)));
+    let rewrites = testing::rule(Tier::Managed, Handler::Decide(answer.into()));
     let message = "`modifiedParams` on an event whose parameters cannot be rewritten";
     assert_eq!(testing::ask(&pool, rewrites, trigger("Stop", "{}"), LONG).await, failed(Failure::BadOutput, message));
 }

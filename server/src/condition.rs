@@ -1,0 +1,44 @@
+//! What the conditions and expressions of rules see of a call.
+
+use hookd_condition::{Call, Claimed, Facts};
+
+use crate::model::{Caller, Form, Trigger, mcp_server, tool_kind};
+
+/// The facts of `trigger` in this form. Nothing is parsed until an expression asks.
+#[must_use]
+pub fn facts<'a>(trigger: &'a Trigger, form: &'a Form) -> Facts<'a> {
+    let tool = trigger.tool_call.as_ref();
+    let some = |text: &'a str| Some(text).filter(|text| !text.is_empty());
+    let said_or = |said: fn(&'a crate::model::ToolCall) -> &'a str, derived: fn(&'a str) -> Option<&'a str>| {
+        tool.and_then(|call| some(said(call)).or_else(|| derived(&call.tool)))
+    };
+    Facts::new(Call {
+        event: &trigger.event_name,
+        session_id: &trigger.session_id,
+        tool: tool.map(|call| call.tool.as_str()),
+        tool_kind: said_or(|call| &call.kind, |tool| Some(tool_kind(tool)).filter(|kind| !kind.is_empty())),
+        mcp_server: said_or(|call| &call.mcp_server, mcp_server),
+        params: &form.params,
+        result: form.result.as_deref(),
+        payload: some(&trigger.payload),
+        cwd: some(&trigger.cwd),
+        timestamp_ms: trigger.timestamp_ms,
+        // Nobody is verified until callers are authenticated.
+        labels: &[],
+        claimed: trigger.caller.as_ref().map_or_else(Claimed::default, claimed),
+    })
+}
+
+fn claimed(caller: &Caller) -> Claimed<'_> {
+    Claimed {
+        agent: &caller.agent,
+        agent_version: &caller.agent_version,
+        project: &caller.project,
+        user: &caller.user,
+        parent_session_id: &caller.parent_session_id,
+        agent_id: &caller.agent_id,
+        agent_type: &caller.agent_type,
+        parent_agent_id: &caller.parent_agent_id,
+        labels: &caller.labels,
+    }
+}
