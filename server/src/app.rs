@@ -19,6 +19,7 @@ use std::{
 use hookd_proto::v1::{admin_service_server::AdminServiceServer, hook_service_server::HookServiceServer};
 use hookd_rules::{Environment, Severity, SourceState};
 use hookd_runner::{Capacity, Runner};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::task::TaskTracker;
 use tonic::{codec::CompressionEncoding, service::Routes};
@@ -126,8 +127,21 @@ async fn start(arguments: Arguments) -> Result<Exit, StartError> {
         return Ok(check::check(&load, &mut io::stdout())?);
     }
     let _last_lines = telemetry::init(&settings.log).map_err(io::Error::other)?;
+    raise_open_files();
     let signals = Signals::install()?;
     App::bind(origin, settings).await?.serve(signals).await
+}
+
+/// Lets the process open as many files as it may. A child takes five while it runs, so the usual soft limit of 1024
+/// is less than the default limits can ask for.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if limit.current != limit.maximum
+        && let Err(error) = setrlimit(Resource::Nofile, raised)
+    {
+        warn!(%error, current = limit.current, "the limit of open files could not be raised");
+    }
 }
 
 impl App {

@@ -3,12 +3,14 @@
 mod glob;
 mod network;
 mod path;
+mod shell;
 mod text;
 
 pub(crate) use self::{
     glob::glob_pattern,
     network::{Range, host},
     path::under,
+    shell::shell_commands,
     text::{any_match, redact},
 };
 
@@ -53,13 +55,14 @@ const fn function(
 }
 
 /// hookd's functions, then CEL's.
-pub(crate) static FUNCTIONS: [Function; 19] = [
+pub(crate) static FUNCTIONS: [Function; 20] = [
     function("anyMatch", "anyMatch(value, regex)", Style::Global, &[Kind::Any, Kind::Text], Kind::Bool),
     function("cidr", "cidr(ip, range)", Style::Global, &[Kind::Text, Kind::Text], Kind::Bool),
     function("glob", "glob(string, pattern)", Style::Global, &[Kind::Text, Kind::Text], Kind::Bool),
     function("host", "host(url)", Style::Global, &[Kind::Text], Kind::Text),
     function("matches", "string.matches(regex)", Style::Either, &[Kind::Text, Kind::Text], Kind::Bool),
     function("redact", "redact(value, regex, with)", Style::Global, &[Kind::Any, Kind::Text, Kind::Text], Kind::Any),
+    function("shellCommands", "shellCommands(text)", Style::Global, &[Kind::Text], Kind::List),
     function("under", "under(path, directory)", Style::Global, &[Kind::Text, Kind::Text], Kind::Bool),
     function("contains", "string.contains(part)", Style::Receiver, &[Kind::Text, Kind::Text], Kind::Bool),
     function("endsWith", "string.endsWith(end)", Style::Receiver, &[Kind::Text, Kind::Text], Kind::Bool),

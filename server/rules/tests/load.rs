@@ -267,7 +267,7 @@ fn case_054_one_bad_entry_leaves_the_good_ones_below_team() {
             "hooks.json:1:83: hooks[1]: a rule needs the key `event`; rule `hooks.json#1` is left out",
             "hooks.json:1:83: hooks[1]: a rule needs the key `handler`; rule `hooks.json#1` is left out",
             "hooks.json:1:94: hooks[1].matcher: must be a string, not an object; rule `hooks.json#1` is left out",
-            "hooks.json:1:114: hooks[1].hooks: unknown key `hooks`, a rule has `id`, `event`, `matcher`, `handler`, `async`, `onVerdict`, `onError`, `final`, `mustDecide`, `concurrent`, `mode`, `customEvent`, `runOn`, `disabled`, `description`, `metadata`; rule `hooks.json#1` is left out",
+            "hooks.json:1:114: hooks[1].hooks: unknown key `hooks`, a rule has `id`, `event`, `matcher`, `when`, `handler`, `async`, `onVerdict`, `onError`, `final`, `mustDecide`, `concurrent`, `mode`, `customEvent`, `runOn`, `disabled`, `description`, `metadata`; rule `hooks.json#1` is left out",
         ],
     );
 }

@@ -1,6 +1,6 @@
 use std::ffi::OsStr;
 use std::future::pending;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,8 @@ use crate::{Command, End, Finished, Limits};
 /// A file that another thread's fresh child still holds open for writing cannot be executed; the moment passes by itself.
 const BUSY_LIMIT: Duration = Duration::from_secs(2);
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
+/// What every empty pipe takes without blocking.
+const PIPE_BYTES: usize = 4096;
 
 /// Runs one program in its place. Dropping the future at any point ends the program's group.
 pub(crate) async fn run(
@@ -37,7 +39,7 @@ pub(crate) async fn run(
     let child = tokio::select! {
         biased;
         () = stage.reached(Stage::Closing) => Err(End::Cancelled),
-        child = spawn(&command, started) => child.map_err(End::DidNotStart),
+        child = spawn(&command, Input::Whole(&command.stdin), started) => child.map_err(End::DidNotStart),
         () = until(time_over) => Err(End::TimedOut),
     };
     let mut group = match child {
@@ -101,8 +103,18 @@ impl From<io::Result<Exit>> for End {
     }
 }
 
-/// Starts the program. `started` bounds how long a busy file is tried again.
-pub(crate) async fn spawn(command: &Command, started: Instant) -> Result<Child, String> {
+/// What a program reads.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Input<'a> {
+    /// This, and then the end.
+    Whole(&'a [u8]),
+    /// What is written to it as long as it lives.
+    Lines,
+}
+
+/// Starts the program. `started` bounds how long a busy file is tried again. The child has a stdin pipe only where
+/// something is left to be written to it.
+pub(crate) async fn spawn(command: &Command, input: Input<'_>, started: Instant) -> Result<Child, String> {
     let Some((program, arguments)) = command.argv.split_first() else {
         return Err("no program is named".to_owned());
     };
@@ -114,20 +126,20 @@ pub(crate) async fn spawn(command: &Command, started: Instant) -> Result<Child, 
             .env_clear()
             .envs(command.env.iter().map(|(name, value)| (name, value)))
             .process_group(0)
-            .stdin(Stdio::piped())
+            .stdin(stdin(input).map_err(|error| format!("cannot open its stdin: {error}"))?)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         if let Some(cwd) = &command.cwd {
             prepared.current_dir(cwd);
         }
-        prepared
+        Ok::<_, String>(prepared)
     };
     // A name alone makes the standard library copy this whole process, to look in the `PATH` of the copy; with a path the
     // child borrows this process's memory until it is another program, which is much cheaper.
-    let mut found = find(program, command).map(|path| prepare(path.as_os_str()));
-    let mut prepared = prepare(program);
+    let mut found = find(program, command);
+    let mut prepared = prepare(found.as_ref().map_or(program, |path| path.as_os_str()))?;
     loop {
-        let error = match found.as_mut().unwrap_or(&mut prepared).spawn() {
+        let error = match prepared.spawn() {
             Ok(child) => return Ok(child),
             Err(error) => error,
         };
@@ -138,12 +150,25 @@ pub(crate) async fn spawn(command: &Command, started: Instant) -> Result<Child, 
         // What was found is not what can be run, a script without a first line for instance: the system's own look-up
         // knows what then.
         if found.take().is_some() {
+            prepared = prepare(program)?;
             continue;
         }
         return Err(match command.cwd.as_deref().and_then(no_directory) {
             Some(message) => message,
             None => format!("cannot start `{}`: {error}", Path::new(program).display()),
         });
+    }
+}
+
+/// A short input is in the pipe before the program starts: nobody has to be woken to write it.
+fn stdin(input: Input<'_>) -> io::Result<Stdio> {
+    match input {
+        Input::Whole(bytes) if bytes.len() <= PIPE_BYTES => {
+            let (reader, mut writer) = io::pipe()?;
+            writer.write_all(bytes)?;
+            Ok(reader.into())
+        }
+        Input::Whole(_) | Input::Lines => Ok(Stdio::piped()),
     }
 }
 

@@ -7,8 +7,9 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::group::Group;
 use crate::place::{Class, Overloaded, Place, Places, Stage};
+use crate::process::{self, Input};
 use crate::worker::{Ask, Reply, Worker};
-use crate::{Command, End, Limits, Runner, process};
+use crate::{Command, End, Limits, Runner};
 
 /// The pause after the first end in a row that nobody asked for; each further one doubles it.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -193,7 +194,7 @@ impl Workers {
 
     async fn start(&self, place: Place, since: Instant) -> Result<Line, String> {
         let stage = place.stage();
-        let child = process::spawn(&self.command, since).await?;
+        let child = process::spawn(&self.command, Input::Lines, since).await?;
         let mut group = Group::new(child, self.settings.limits.kill_grace, place);
         let pipes = group.pipes().map_err(|error| format!("cannot open its pipes: {error}"))?;
         let worker = Worker::new(group, pipes, self.settings, Arc::clone(&self.health));

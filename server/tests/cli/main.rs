@@ -232,6 +232,28 @@ async fn administration_tells_what_is_loaded_and_reloads() {
     assert!(ready.contains("stale: managed ") && ready.contains("guard.json:"), "{ready}");
 }
 
+#[test]
+fn as_many_files_may_be_open_as_the_system_permits() {
+    let folder = Folder::new();
+    folder.settings("");
+    let mut server = std::process::Command::new("sh")
+        .args(["-c", "ulimit -Sn 64; exec \"$0\" --config hookd.yaml", env!("CARGO_BIN_EXE_hookd")])
+        .current_dir(folder.path())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut ready = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(server.stdout.take().unwrap()), &mut ready).unwrap();
+    let limits = fs::read_to_string(format!("/proc/{}/limits", server.id())).unwrap();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+    let [soft, hard, _] = line.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{line}") };
+    assert_eq!(soft, hard);
+    assert_ne!(soft, "64");
+}
+
 #[tokio::test]
 async fn sighup_reloads() {
     let folder = Folder::new();

@@ -19,7 +19,7 @@ use cel::{
 
 use super::values::{Big, Broken, owned, to_json};
 use crate::{
-    functions::{Range, any_match, glob_pattern, host, redact, under},
+    functions::{Range, any_match, glob_pattern, host, redact, shell_commands, under},
     number,
     pattern::{self, Pattern},
 };
@@ -34,14 +34,15 @@ pub(crate) const MAX_MADE: usize = 16 << 20;
 pub(crate) const MAX_TIME: Duration = Duration::from_millis(250);
 
 /// Functions that take the meter as their last argument.
-pub(super) const METERED: [&str; 8] = ["@add", "@anyMatch", "@cidr", "@glob", "@host", "@matches", "@redact", "@under"];
+pub(super) const METERED: [&str; 9] =
+    ["@add", "@anyMatch", "@cidr", "@glob", "@host", "@matches", "@redact", "@shellCommands", "@under"];
 
 type Arguments<'b, 'v> = Vec<CowVal<'b, 'v>>;
 type Given<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
 
 /// Declares the functions. Their names cannot be spelled in an expression, so none of them is declared already.
 pub(super) fn declare(environment: &mut Env) {
-    let functions: [(&str, usize, cel::common::functions::Function); 11] = [
+    let functions: [(&str, usize, cel::common::functions::Function); 12] = [
         ("@use", 1, usable),
         ("@walk", 2, walk),
         ("@tick", 1, tick),
@@ -52,6 +53,7 @@ pub(super) fn declare(environment: &mut Env) {
         ("@host", 2, call_host),
         ("@matches", 3, call_matches),
         ("@redact", 4, call_redact),
+        ("@shellCommands", 2, call_shell_commands),
         ("@under", 3, call_under),
     ];
     for (name, arguments, function) in functions {
@@ -348,4 +350,13 @@ fn call_cidr<'b, 'v>(arguments: Arguments<'b, 'v>) -> Given<'b, 'v> {
         _ => Range::parse(text(&arguments, 1, "cidr")?).map_err(failed)?,
     };
     range.contains(ip).map(boolean).map_err(failed)
+}
+
+fn call_shell_commands<'b, 'v>(arguments: Arguments<'b, 'v>) -> Given<'b, 'v> {
+    let commands = shell_commands(text(&arguments, 0, "shellCommands")?).map_err(failed)?;
+    let commands = commands.into_iter().map(|words| {
+        let words = words.into_iter().map(|word| Box::new(CelString::from(word)) as Box<dyn Val + 'v>);
+        Box::new(CelList::from(words.collect::<Vec<_>>())) as Box<dyn Val + 'v>
+    });
+    Ok(CowVal::owned(CelList::from(commands.collect::<Vec<_>>())))
 }
