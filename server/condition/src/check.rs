@@ -7,7 +7,6 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, L
 use crate::{
     facts::CLAIMED,
     functions::{FUNCTIONS, Function, Style, check_literal},
-    parse::{MAX_DEPTH, MAX_NODES},
     references::{References, VARIABLES, Variable},
 };
 
@@ -69,8 +68,8 @@ const TYPES: [&str; 10] = ["bool", "bytes", "double", "dyn", "int", "list", "map
 
 /// Checks a whole expression.
 pub(crate) fn check(tree: &IdedExpr, wanted: Wanted) -> Result<Summary, Fault> {
-    let mut checker = Checker { local: Vec::new(), nodes: 0, references: References::default() };
-    let kind = checker.kind(tree, 0)?;
+    let mut checker = Checker { local: Vec::new(), references: References::default() };
+    let kind = checker.kind(tree)?;
     if wanted == Wanted::Boolean && !kind.fits(Kind::Bool) {
         return fault(tree, format!("a condition must be a boolean, this is {}", kind.noun()));
     }
@@ -80,28 +79,19 @@ pub(crate) fn check(tree: &IdedExpr, wanted: Wanted) -> Result<Summary, Fault> {
 struct Checker<'t> {
     /// Variables of the macros around the node.
     local: Vec<&'t str>,
-    nodes: usize,
     references: References,
 }
 
 impl<'t> Checker<'t> {
-    fn kind(&mut self, node: &'t IdedExpr, depth: usize) -> Result<Kind, Fault> {
-        self.nodes = self.nodes.saturating_add(1);
-        if self.nodes > MAX_NODES {
-            return fault(node, format!("more than {MAX_NODES} parts"));
-        }
-        if depth > MAX_DEPTH {
-            return fault(node, format!("nested more than {MAX_DEPTH} deep"));
-        }
-        let deeper = depth.saturating_add(1);
+    fn kind(&mut self, node: &'t IdedExpr) -> Result<Kind, Fault> {
         match &node.expr {
             Expr::Literal(literal) => Ok(literal_kind(literal)),
             Expr::Ident(name) => self.variable(node, name),
-            Expr::Select(select) => self.select(node, select, deeper),
-            Expr::Call(call) => self.call(node, call, deeper),
+            Expr::Select(select) => self.select(node, select),
+            Expr::Call(call) => self.call(node, call),
             Expr::List(list) => {
                 for element in &list.elements {
-                    self.kind(element, deeper)?;
+                    self.kind(element)?;
                 }
                 Ok(Kind::List)
             }
@@ -111,7 +101,7 @@ impl<'t> Checker<'t> {
                     let EntryExpr::MapEntry(entry) = &entry.expr else {
                         return fault(node, "a map has keys and values");
                     };
-                    let kind = self.kind(&entry.key, deeper)?;
+                    let kind = self.kind(&entry.key)?;
                     if matches!(kind, Kind::Null | Kind::List | Kind::Map | Kind::Bytes | Kind::Type) {
                         return fault(&entry.key, format!("{} is no key of a map", kind.noun()));
                     }
@@ -120,11 +110,11 @@ impl<'t> Checker<'t> {
                     {
                         return fault(&entry.key, format!("duplicate key `{}`", key.inner()));
                     }
-                    self.kind(&entry.value, deeper)?;
+                    self.kind(&entry.value)?;
                 }
                 Ok(Kind::Map)
             }
-            Expr::Comprehension(comprehension) => self.comprehension(comprehension, deeper),
+            Expr::Comprehension(comprehension) => self.comprehension(comprehension),
             Expr::Struct(made) => fault(node, format!("`{}{{…}}`: there are no message types", made.type_name)),
             Expr::Unspecified => fault(node, "not a CEL expression"),
         }
@@ -145,8 +135,8 @@ impl<'t> Checker<'t> {
         fault(node, format!("unknown variable `{name}`{}", meant(name, names)))
     }
 
-    fn select(&mut self, node: &IdedExpr, select: &'t SelectExpr, depth: usize) -> Result<Kind, Fault> {
-        let operand = self.kind(&select.operand, depth)?;
+    fn select(&mut self, node: &IdedExpr, select: &'t SelectExpr) -> Result<Kind, Fault> {
+        let operand = self.kind(&select.operand)?;
         if !operand.fits(Kind::Map) {
             let what = if select.test { "`has` asks of" } else { "a look-up needs" };
             return fault(node, format!("{what} a map, `.{}` is asked of {}", select.field, operand.noun()));
@@ -168,8 +158,8 @@ impl<'t> Checker<'t> {
         })
     }
 
-    fn comprehension(&mut self, comprehension: &'t ComprehensionExpr, depth: usize) -> Result<Kind, Fault> {
-        let range = self.kind(&comprehension.iter_range, depth)?;
+    fn comprehension(&mut self, comprehension: &'t ComprehensionExpr) -> Result<Kind, Fault> {
+        let range = self.kind(&comprehension.iter_range)?;
         if !range.fits(Kind::List) && !range.fits(Kind::Map) {
             let message = format!("only lists and maps have elements, this is {}", range.noun());
             return fault(&comprehension.iter_range, message);
@@ -178,80 +168,74 @@ impl<'t> Checker<'t> {
         if Variable::named(name).is_some() || self.local.contains(&name) {
             return fault(&comprehension.iter_range, format!("the element's name `{name}` is taken already"));
         }
-        let result = self.kind(&comprehension.accu_init, depth)?;
+        let result = self.kind(&comprehension.accu_init)?;
         let known = self.local.len();
         self.local.extend([name, comprehension.accu_var.as_str()]);
-        self.kind(&comprehension.loop_cond, depth)?;
-        self.kind(&comprehension.loop_step, depth)?;
-        let made = self.kind(&comprehension.result, depth)?;
+        self.kind(&comprehension.loop_cond)?;
+        self.kind(&comprehension.loop_step)?;
+        let made = self.kind(&comprehension.result)?;
         self.local.truncate(known);
         Ok(if made == Kind::Any { result } else { made })
     }
 
-    fn call(&mut self, node: &IdedExpr, call: &'t CallExpr, depth: usize) -> Result<Kind, Fault> {
+    fn call(&mut self, node: &IdedExpr, call: &'t CallExpr) -> Result<Kind, Fault> {
         let name = call.func_name.as_str();
         if call.target.is_none() {
             match (name, call.args.as_slice()) {
                 (operators::LOGICAL_AND | operators::LOGICAL_OR, [left, right]) => {
-                    self.boolean(left, "`&&` and `||` take", depth)?;
-                    self.boolean(right, "`&&` and `||` take", depth)?;
+                    self.boolean(left, "`&&` and `||` take")?;
+                    self.boolean(right, "`&&` and `||` take")?;
                     return Ok(Kind::Bool);
                 }
                 (operators::LOGICAL_NOT, [operand]) => {
-                    self.boolean(operand, "`!` takes", depth)?;
+                    self.boolean(operand, "`!` takes")?;
                     return Ok(Kind::Bool);
                 }
                 (operators::NOT_STRICTLY_FALSE, [operand]) => {
-                    self.kind(operand, depth)?;
+                    self.kind(operand)?;
                     return Ok(Kind::Bool);
                 }
                 (operators::CONDITIONAL, [condition, yes, no]) => {
-                    self.boolean(condition, "`?` takes", depth)?;
-                    let (yes, no) = (self.kind(yes, depth)?, self.kind(no, depth)?);
+                    self.boolean(condition, "`?` takes")?;
+                    let (yes, no) = (self.kind(yes)?, self.kind(no)?);
                     return Ok(if yes == no { yes } else { Kind::Any });
                 }
                 (operators::NEGATE, [operand]) => {
-                    let kind = self.kind(operand, depth)?;
+                    let kind = self.kind(operand)?;
                     if !kind.fits(Kind::Number) {
                         return fault(node, format!("`-` needs a number, this is {}", kind.noun()));
                     }
                     return Ok(Kind::Number);
                 }
-                (operators::INDEX, [container, index]) => return self.index(node, container, index, depth),
+                (operators::INDEX, [container, index]) => return self.index(node, container, index),
                 (operators::IN, [element, container]) => {
-                    self.kind(element, depth)?;
-                    let kind = self.kind(container, depth)?;
+                    self.kind(element)?;
+                    let kind = self.kind(container)?;
                     if !kind.fits(Kind::List) && !kind.fits(Kind::Map) {
                         return fault(node, format!("`in` looks into a list or a map, this is {}", kind.noun()));
                     }
                     return Ok(Kind::Bool);
                 }
                 (operator, [left, right]) if let Some(sign) = sign(operator) => {
-                    return self.binary(node, sign, left, right, depth);
+                    return self.binary(node, sign, left, right);
                 }
                 _ => {}
             }
         }
-        self.function(node, call, depth)
+        self.function(node, call)
     }
 
-    fn boolean(&mut self, node: &'t IdedExpr, what: &str, depth: usize) -> Result<(), Fault> {
-        let kind = self.kind(node, depth)?;
+    fn boolean(&mut self, node: &'t IdedExpr, what: &str) -> Result<(), Fault> {
+        let kind = self.kind(node)?;
         if kind.fits(Kind::Bool) {
             return Ok(());
         }
         fault(node, format!("{what} booleans, this is {}", kind.noun()))
     }
 
-    fn index(
-        &mut self,
-        node: &IdedExpr,
-        container: &'t IdedExpr,
-        index: &'t IdedExpr,
-        depth: usize,
-    ) -> Result<Kind, Fault> {
-        let kind = self.kind(container, depth)?;
-        let index = self.kind(index, depth)?;
+    fn index(&mut self, node: &IdedExpr, container: &'t IdedExpr, index: &'t IdedExpr) -> Result<Kind, Fault> {
+        let kind = self.kind(container)?;
+        let index = self.kind(index)?;
         if !kind.fits(Kind::List) && !kind.fits(Kind::Map) {
             return fault(node, format!("`[…]` looks into a list or a map, this is {}", kind.noun()));
         }
@@ -261,15 +245,8 @@ impl<'t> Checker<'t> {
         Ok(Kind::Any)
     }
 
-    fn binary(
-        &mut self,
-        node: &IdedExpr,
-        sign: &str,
-        left: &'t IdedExpr,
-        right: &'t IdedExpr,
-        depth: usize,
-    ) -> Result<Kind, Fault> {
-        let (left, right) = (self.kind(left, depth)?, self.kind(right, depth)?);
+    fn binary(&mut self, node: &IdedExpr, sign: &str, left: &'t IdedExpr, right: &'t IdedExpr) -> Result<Kind, Fault> {
+        let (left, right) = (self.kind(left)?, self.kind(right)?);
         let pair = || format!("{} and {}", left.noun(), right.noun());
         match sign {
             "==" | "!=" => {
@@ -299,7 +276,7 @@ impl<'t> Checker<'t> {
         }
     }
 
-    fn function(&mut self, node: &IdedExpr, call: &'t CallExpr, depth: usize) -> Result<Kind, Fault> {
+    fn function(&mut self, node: &IdedExpr, call: &'t CallExpr) -> Result<Kind, Fault> {
         let name = call.func_name.as_str();
         let Some(function) = FUNCTIONS.iter().find(|function| function.name == name) else {
             let names = FUNCTIONS.iter().map(|function| function.name).chain(MACROS.iter().map(|(name, _)| *name));
@@ -314,7 +291,7 @@ impl<'t> Checker<'t> {
             return fault(node, format!("`{name}` is written `{}`", function.form));
         }
         for (argument, wanted) in given.iter().zip(function.arguments) {
-            let kind = self.kind(argument, depth)?;
+            let kind = self.kind(argument)?;
             if !kind.fits(*wanted) {
                 return fault(
                     argument,

@@ -2,6 +2,7 @@
 
 use cel::{
     IdedExpr,
+    common::ast::{EntryExpr, Expr, IdedEntryExpr},
     parser::{Parser, PrattParser},
 };
 
@@ -36,10 +37,44 @@ pub(crate) fn parse(text: &str, wanted: Wanted) -> Result<(IdedExpr, Summary), C
     }
     limit_nesting(text)?;
     let tree = PrattParser::new().max_recursion_depth(96).parse(text).map_err(|errors| syntax_error(text, &errors))?;
+    let mut nodes = 0;
+    measure(&tree, 0, &mut nodes).map_err(|message| ConditionError::at(text, 0, message))?;
     match check::check(&tree, wanted) {
         Ok(summary) => Ok((tree, summary)),
         Err(fault) => Err(ConditionError::at(text, place(text, wanted), fault.message)),
     }
+}
+
+/// Counts the parts under `node` and how deeply they are nested, before anything else walks the tree.
+fn measure(node: &IdedExpr, depth: usize, nodes: &mut usize) -> Result<(), String> {
+    *nodes = nodes.saturating_add(1);
+    if *nodes > MAX_NODES {
+        return Err(format!("more than {MAX_NODES} parts"));
+    }
+    if depth > MAX_DEPTH {
+        return Err(format!("nested more than {MAX_DEPTH} deep"));
+    }
+    let mut below = |node: &IdedExpr| measure(node, depth.saturating_add(1), nodes);
+    match &node.expr {
+        Expr::Select(select) => below(&select.operand),
+        Expr::Call(call) => call.target.iter().map(|target| &**target).chain(&call.args).try_for_each(below),
+        Expr::List(list) => list.elements.iter().try_for_each(below),
+        Expr::Map(map) => entries(&map.entries).try_for_each(below),
+        Expr::Struct(made) => entries(&made.entries).try_for_each(below),
+        Expr::Comprehension(parts) => {
+            [&parts.iter_range, &parts.accu_init, &parts.loop_cond, &parts.loop_step, &parts.result]
+                .into_iter()
+                .try_for_each(below)
+        }
+        Expr::Literal(_) | Expr::Ident(_) | Expr::Unspecified => Ok(()),
+    }
+}
+
+fn entries(entries: &[IdedEntryExpr]) -> impl Iterator<Item = &IdedExpr> {
+    entries.iter().flat_map(|entry| match &entry.expr {
+        EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
+        EntryExpr::StructField(field) => vec![&field.value],
+    })
 }
 
 /// The first error of cel's parser in our words.

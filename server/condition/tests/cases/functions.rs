@@ -1,6 +1,7 @@
 //! The functions of expressions, nasty input included.
 
 use hookd_condition::{Condition, Expression, Facts};
+use proptest::prelude::*;
 
 use crate::support::{call, facts};
 
@@ -302,7 +303,6 @@ fn nasty_shell_text_costs_little() {
         ";",
         "& ",
     ] {
-        eprintln!("{opening:?} {:?}", started.elapsed());
         for count in [9, 11, 30, 200, 3000] {
             value("shellCommands(params.x)", &opening.repeat(count));
             value("shellCommands(params.x)", &format!("{}x", opening.repeat(count)));
@@ -312,4 +312,17 @@ fn nasty_shell_text_costs_little() {
     check("shellCommands(params.x)", &"a".repeat(70_000), "`shellCommands`: the text has more than 65536 bytes");
     check("shellCommands(params.x)", &"a;".repeat(2000), "`shellCommands`: more than 1000 commands");
     assert!(started.elapsed().unwrap().as_secs() < 120);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_text_gives_commands_or_an_error(tokens in prop::collection::vec(prop::sample::select(vec![
+        "(", ")", "((", "))", "{ ", "}", "$(", "${", "$((", "`", "\"", "'", "\\", " ", "\n", ";", "&", "|", "a", "b=", "1", ">", "<", "<<E", "\nE\n",
+        "case x in ", "a) ", " esac ", ";; ", " if ", " then ", " fi ", " do ", " done ", " for x in ", " while ", "[[ ", " ]]", "!", "#", "$", "~+9",
+        ":-", "/", "%", "@(", "é", "$'", "$\"", "<(", "f()", "=(", "[", "]", "\u{0}", "\r", "time ", "coproc ", "function ",
+    ]), 0..40)) {
+        value("shellCommands(params.x)", &tokens.concat());
+    }
 }

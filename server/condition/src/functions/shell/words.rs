@@ -1,0 +1,150 @@
+//! Words of a shell text: their text without quotes, and the commands inside of them.
+
+use brush_parser::{
+    ParserOptions,
+    word::{Parameter, ParameterExpr, WordPiece, WordPieceWithSource, parse, parse_heredoc},
+};
+
+use super::{Inner, MAX_SUBSTITUTIONS, Told, quotes};
+
+/// How deeply `${a:-${b}}` and quotes may be nested.
+const MAX_DEPTH: usize = 10;
+
+/// Adds the text of `word` to `text`, and the commands in it to `inner`.
+pub(super) fn read(word: &str, options: &ParserOptions, text: &mut String, inner: &mut Vec<Inner>) -> Told {
+    Reader { options, inner }.word(word, text, 0)
+}
+
+/// Adds the commands in the body of a here-document to `inner`.
+pub(super) fn read_document(body: &str, options: &ParserOptions, inner: &mut Vec<Inner>) -> Told {
+    limit(body)?;
+    let pieces = parse_heredoc(body, options).map_err(|error| format!("not a shell text: {error}"))?;
+    Reader { options, inner }.pieces(body, &pieces, &mut String::new(), false, 0)
+}
+
+struct Reader<'r> {
+    options: &'r ParserOptions,
+    inner: &'r mut Vec<Inner>,
+}
+
+impl Reader<'_> {
+    fn word(&mut self, word: &str, text: &mut String, depth: usize) -> Told {
+        if depth > MAX_DEPTH {
+            return Err(format!("a word is nested more than {MAX_DEPTH} deep"));
+        }
+        limit(word)?;
+        // Most words are plain.
+        if word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./:=,+@%".contains(&byte)) {
+            text.push_str(word);
+            return Ok(());
+        }
+        let pieces = parse(word, self.options).map_err(|error| format!("not a shell text: {error}"))?;
+        self.pieces(word, &pieces, text, false, depth)
+    }
+
+    fn pieces(
+        &mut self,
+        word: &str,
+        pieces: &[WordPieceWithSource],
+        text: &mut String,
+        quoted: bool,
+        depth: usize,
+    ) -> Told {
+        let deeper = depth.saturating_add(1);
+        for piece in pieces {
+            match &piece.piece {
+                // A line that goes on after `\` is one line.
+                WordPiece::Text(part) if quoted => text.push_str(&part.replace("\\\n", "")),
+                WordPiece::Text(part) | WordPiece::SingleQuotedText(part) => text.push_str(part),
+                WordPiece::AnsiCQuotedText(part) => quotes::ansi_c(part, text)?,
+                WordPiece::DoubleQuotedSequence(pieces) | WordPiece::GettextDoubleQuotedSequence(pieces) => {
+                    self.pieces(word, pieces, text, true, deeper)?;
+                }
+                WordPiece::EscapeSequence(escape) => match escape.strip_prefix('\\') {
+                    Some("\n") => {}
+                    Some(escaped) => text.push_str(escaped),
+                    None => return Err("not a shell text".to_owned()),
+                },
+                WordPiece::TildeExpansion(_) => text.push_str(source(word, piece, &["~"])?),
+                WordPiece::ParameterExpansion(expansion) => {
+                    text.push_str(source(word, piece, &["$"])?);
+                    self.expansion(expansion, deeper)?;
+                }
+                WordPiece::CommandSubstitution(command) => {
+                    text.push_str(source(word, piece, &["$("])?);
+                    self.inner.push(Inner::Text(command.clone()));
+                }
+                WordPiece::BackquotedCommandSubstitution(command) => {
+                    text.push_str(source(word, piece, &["`"])?);
+                    self.inner.push(Inner::Text(command.clone()));
+                }
+                WordPiece::ArithmeticExpression(expression) => {
+                    text.push_str(source(word, piece, &["$((", "$["])?);
+                    self.inside(&expression.value, deeper)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The commands in a text that is itself no part of the word.
+    fn inside(&mut self, text: &str, depth: usize) -> Told {
+        self.word(text, &mut String::new(), depth)
+    }
+
+    fn expansion(&mut self, expansion: &ParameterExpr, depth: usize) -> Told {
+        let (parameter, texts): (_, [Option<&str>; 2]) = match expansion {
+            ParameterExpr::UseDefaultValues { parameter, default_value: text, .. }
+            | ParameterExpr::AssignDefaultValues { parameter, default_value: text, .. }
+            | ParameterExpr::IndicateErrorIfNullOrUnset { parameter, error_message: text, .. }
+            | ParameterExpr::UseAlternativeValue { parameter, alternative_value: text, .. }
+            | ParameterExpr::RemoveSmallestSuffixPattern { parameter, pattern: text, .. }
+            | ParameterExpr::RemoveLargestSuffixPattern { parameter, pattern: text, .. }
+            | ParameterExpr::RemoveSmallestPrefixPattern { parameter, pattern: text, .. }
+            | ParameterExpr::RemoveLargestPrefixPattern { parameter, pattern: text, .. }
+            | ParameterExpr::UppercaseFirstChar { parameter, pattern: text, .. }
+            | ParameterExpr::UppercasePattern { parameter, pattern: text, .. }
+            | ParameterExpr::LowercaseFirstChar { parameter, pattern: text, .. }
+            | ParameterExpr::LowercasePattern { parameter, pattern: text, .. } => (parameter, [text.as_deref(), None]),
+            ParameterExpr::ReplaceSubstring { parameter, pattern, replacement, .. } => {
+                (parameter, [Some(pattern), replacement.as_deref()])
+            }
+            ParameterExpr::Substring { parameter, offset, length, .. } => {
+                (parameter, [Some(&offset.value), length.as_ref().map(|length| length.value.as_str())])
+            }
+            ParameterExpr::Parameter { parameter, .. }
+            | ParameterExpr::ParameterLength { parameter, .. }
+            | ParameterExpr::Transform { parameter, .. } => (parameter, [None, None]),
+            ParameterExpr::VariableNames { .. } | ParameterExpr::MemberKeys { .. } => return Ok(()),
+        };
+        let index = match parameter {
+            Parameter::NamedWithIndex { index, .. } => Some(index.as_str()),
+            _ => None,
+        };
+        texts.into_iter().chain([index]).flatten().try_for_each(|text| self.inside(text, depth))
+    }
+}
+
+/// How `piece` is written in `word`.
+fn source<'w>(word: &'w str, piece: &WordPieceWithSource, starts: &[&str]) -> Result<&'w str, String> {
+    let written = word.get(piece.start_index..piece.end_index);
+    let written = written.filter(|written| starts.iter().any(|start| written.starts_with(start)));
+    written.ok_or_else(|| "a word cannot be told".to_owned())
+}
+
+/// Refuses what the parser would need too much time for: it tries again for each opening that it does not find closed.
+fn limit(word: &str) -> Told {
+    let openings = |opening: &str| word.matches(opening).count();
+    let plain = word.split("${").skip(1).filter(|rest| {
+        let name = rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        name.starts_with('}')
+    });
+    let nested = openings("$(")
+        .saturating_add(openings("${").saturating_sub(plain.count()))
+        .saturating_add(openings("$["))
+        .saturating_add(openings("`").div_ceil(2));
+    if nested > MAX_SUBSTITUTIONS {
+        return Err(format!("a word has more than {MAX_SUBSTITUTIONS} substitutions"));
+    }
+    Ok(())
+}
