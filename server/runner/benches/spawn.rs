@@ -1,5 +1,5 @@
-//! What a run costs beside a bare spawn-and-wait of the same program with the same three pipes. The two take turns, so
-//! that what else the machine does meets both. Run with `cargo bench -p hookd-runner`; a number after `--` sets the rounds.
+//! What a run costs beside a bare spawn-and-wait of the same program with the same three pipes, and what asking a worker
+//! costs. They take turns, so that what else the machine does meets all. Run with `cargo bench -p hookd-runner`; a number after `--` sets the rounds.
 
 #![expect(
     clippy::unwrap_used,
@@ -11,7 +11,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use hookd_runner::{Capacity, Class, Command, Limits, Runner};
+use hookd_runner::{Capacity, Class, Command, Limits, Runner, Said, WorkerSettings, Workers};
 use tokio::time::Instant;
 
 const ENVIRONMENT: [(&str, &str); 4] =
@@ -26,10 +26,11 @@ fn main() {
     // In a task, as in a server: what `block_on` runs itself is woken from other threads.
     let measured = runtime.spawn(async move {
         let runner = Runner::new(Capacity::default());
+        let worker = worker(&runner);
         for (name, program, cwd) in
             [("a name looked up in PATH", "true", None), ("the same, in a directory", "true", Some("/usr"))]
         {
-            let (mut ours, mut bares) = (Vec::new(), Vec::new());
+            let (mut ours, mut bares, mut asks) = (Vec::new(), Vec::new(), Vec::new());
             for _round in 0..rounds {
                 let begun = Instant::now();
                 for _run in 0..TURN {
@@ -41,9 +42,15 @@ fn main() {
                     bare("/bin/true", cwd).await;
                 }
                 bares.push(begun.elapsed() / TURN);
+                let begun = Instant::now();
+                for _ask in 0..TURN {
+                    ask(&worker).await;
+                }
+                asks.push(begun.elapsed() / TURN);
             }
-            let (ours, bares) = (median(ours), median(bares));
-            println!("{name}: run {ours:?}, bare {bares:?}, ratio {:.3}", ours.as_secs_f64() / bares.as_secs_f64());
+            let (ours, bares, asks) = (median(ours), median(bares), median(asks));
+            let ratio = ours.as_secs_f64() / bares.as_secs_f64();
+            println!("{name}: run {ours:?}, bare {bares:?}, ratio {ratio:.3}; worker {asks:?}");
         }
     });
     runtime.block_on(measured).unwrap();
@@ -80,4 +87,26 @@ async fn bare(program: &str, cwd: Option<&str>) {
     let _unread = stdin.write_all(PAYLOAD).await;
     drop(stdin);
     assert!(child.wait_with_output().await.unwrap().status.success());
+}
+
+fn worker(runner: &Runner) -> Workers {
+    let command = Command {
+        argv: vec!["sh".into(), "-c".into(), "while read -r line; do echo '{}'; done".into()],
+        env: ENVIRONMENT.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        ..Command::default()
+    };
+    let settings = WorkerSettings {
+        pool: 1,
+        max_calls: None,
+        limits: Limits::default(),
+        class: Class::Central,
+        accepts: |line| line == b"{}",
+    };
+    runner.workers(command, settings)
+}
+
+async fn ask(worker: &Workers) {
+    let line = [PAYLOAD, b"\n"].concat();
+    let deadline = Instant::now().checked_add(Duration::from_secs(60)).unwrap();
+    assert_eq!(worker.call(line, deadline).await.unwrap().said, Said::Line(b"{}".to_vec()));
 }
