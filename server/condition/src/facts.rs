@@ -1,10 +1,10 @@
 //! What an expression sees of a call.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use hookd_json::{Map, Value};
 
-use crate::{EvaluationError, references::Variable};
+use crate::{EvaluationError, functions::ShellTexts, references::Variable};
 
 /// One form of one call, borrowed. Texts that the call does not have are `None`, or empty in [`Claimed`].
 #[derive(Debug, Clone, Copy)]
@@ -90,6 +90,7 @@ pub struct Facts<'a> {
     caller: OnceLock<Value>,
     /// What the groups of patterns found, by the group's id. Later groups are asked anew.
     found: [OnceLock<(u64, Option<u64>)>; 8],
+    shell: OnceLock<Arc<ShellTexts>>,
 }
 
 impl<'a> Facts<'a> {
@@ -103,6 +104,7 @@ impl<'a> Facts<'a> {
             payload: OnceLock::new(),
             caller: OnceLock::new(),
             found: [const { OnceLock::new() }; 8],
+            shell: OnceLock::new(),
         }
     }
 
@@ -139,6 +141,11 @@ impl<'a> Facts<'a> {
             }
         }
         None
+    }
+
+    /// The shell texts that were told already: many rules ask for the same one.
+    pub(crate) fn shell(&self) -> &Arc<ShellTexts> {
+        self.shell.get_or_init(Arc::default)
     }
 
     pub(crate) fn caller(&self) -> &Value {

@@ -10,7 +10,7 @@ pub(crate) use self::{
     glob::glob_pattern,
     network::{Range, host},
     path::under,
-    shell::shell_commands,
+    shell::ShellTexts,
     text::{any_match, redact},
 };
 

@@ -58,7 +58,7 @@ impl Interpreted {
         facts: &Facts<'_>,
         take: impl FnOnce(&CowVal<'_, '_>) -> Result<T, EvaluationError>,
     ) -> Result<T, EvaluationError> {
-        let scope = Scope { facts, constants: &self.constants, meter: Meter::new(facts.call().cwd) };
+        let scope = Scope { facts, constants: &self.constants, meter: Meter::new(facts) };
         let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
         context.set_variable_resolver(&scope);
         let value = CelValue::resolve_val(&self.tree, &context);

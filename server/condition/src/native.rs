@@ -250,7 +250,7 @@ impl Operand {
         let mut value = value.map_err(Fault::Broken)?;
         for step in steps {
             value = match (step, value) {
-                (Step::Key(key), Value::Object(map)) => map.get(&**key).ok_or(Fault::NoSuchKey(key))?,
+                (Step::Key(key), Value::Object(map)) => member(map, key).ok_or(Fault::NoSuchKey(key))?,
                 (Step::Index(index), Value::Array(items)) => items.get(*index).ok_or(Fault::OutOfBounds)?,
                 (Step::Key(_), other) => return Err(Fault::Takes("a look-up", "a map", Item::from(other).noun())),
                 (Step::Index(_), other) => return Err(Fault::Takes("an index", "a list", Item::from(other).noun())),
@@ -265,6 +265,14 @@ impl Operand {
             item => Err(Fault::Takes(function, "a string", item.noun())),
         }
     }
+}
+
+/// The value of `key`. Objects are mostly small, and then looking at each key is faster than hashing one.
+fn member<'v>(map: &'v hookd_json::Map<String, Value>, key: &str) -> Option<&'v Value> {
+    if map.len() > 16 {
+        return map.get(key);
+    }
+    map.iter().find(|(known, _)| *known == key).map(|(_, value)| value)
 }
 
 fn both<'v>(pair: &'v [Operand; 2], facts: &'v Facts<'_>) -> Result<[Item<'v>; 2], Fault<'v>> {
@@ -289,7 +297,7 @@ impl Test {
                 item => Err(Fault::Takes("a condition", "a boolean", item.noun())),
             },
             Self::Has(parent, key) => match parent.find(facts)? {
-                Item::Map(map) => Ok(map.contains_key(&**key)),
+                Item::Map(map) => Ok(member(map, key).is_some()),
                 item => Err(Fault::Takes("`has`", "a map", item.noun())),
             },
             Self::Present(operand) => Ok(operand.find(facts).is_ok()),

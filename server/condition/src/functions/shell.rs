@@ -9,6 +9,8 @@
 mod quotes;
 mod words;
 
+use std::sync::{Mutex, PoisonError};
+
 use brush_parser::{
     ParserOptions, Token,
     ast::{
@@ -37,29 +39,65 @@ const MAX_OPENERS: usize = 200;
 /// How many openings of substitutions and pattern lists one text may have: the tokeniser nests them on its stack.
 const MAX_OPENINGS: usize = 500;
 
+/// The longest number of a file descriptor or a `~1`.
+const MAX_DIGITS: usize = 9;
+
 /// How many substitutions one word may have.
 const MAX_SUBSTITUTIONS: usize = 10;
 
-/// The parser's stack: enough for all that the limits above allow.
+/// How many openings the stack at hand has room for; a text with more is parsed on a thread of its own, which takes longer.
+const FEW: usize = 16;
+
+/// The stack of that thread: enough for all that the limits above allow.
 const STACK: usize = 16 << 20;
 
-/// The commands in `text`.
-///
-/// # Errors
-/// Why they cannot be told, on one line.
-pub(crate) fn shell_commands(text: &str) -> Result<Vec<Vec<String>>, String> {
+/// How many texts are remembered.
+const MOST_TEXTS: usize = 4;
+
+/// The commands in a text, or why they cannot be told.
+type Commands = Result<Vec<Vec<String>>, String>;
+
+/// Texts and their commands.
+#[derive(Debug, Default)]
+pub(crate) struct ShellTexts(Mutex<Vec<(String, Commands)>>);
+
+impl ShellTexts {
+    /// Calls `take` with the commands in `text`. The first few texts are remembered.
+    pub(crate) fn commands<T>(&self, text: &str, take: impl FnOnce(&Commands) -> T) -> T {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, commands)) = told.iter().find(|(known, _)| known == text) {
+            return take(commands);
+        }
+        let commands = shell_commands(text);
+        let taken = take(&commands);
+        if told.len() < MOST_TEXTS {
+            told.push((text.to_owned(), commands));
+        }
+        taken
+    }
+}
+
+fn shell_commands(text: &str) -> Commands {
     if text.len() > MAX_TEXT {
         return Err(format!("`shellCommands`: the text has more than {MAX_TEXT} bytes"));
     }
-    let text = text.to_owned();
-    // A thread of its own, since the parser is recursive, and may panic on numbers that no shell takes either.
-    let parser = std::thread::Builder::new().name("shell-parser".to_owned()).stack_size(STACK).spawn(move || {
-        let mut walk = Walk { options: ParserOptions::default(), commands: Vec::new() };
-        walk.text(&text, 0).map(|()| walk.commands)
-    });
-    let parser = parser.map_err(|error| format!("`shellCommands`: no thread to parse in: {error}"))?;
-    let parsed = parser.join().unwrap_or_else(|_| Err("not a shell text".to_owned()));
+    // Few openings need little stack. A panic of the parser is no shell text either way.
+    let openings = ["(", "{", "[", "`", "if", "for", "while", "until", "case", "!", "time", "function", "coproc"];
+    let parsed = if openings.iter().map(|word| text.matches(word).count()).fold(0, usize::saturating_add) <= FEW {
+        std::panic::catch_unwind(|| parse(text))
+    } else {
+        let text = text.to_owned();
+        let thread = std::thread::Builder::new().name("shell-parser".to_owned()).stack_size(STACK);
+        let thread = thread.spawn(move || parse(&text));
+        thread.map_err(|error| format!("`shellCommands`: no thread to parse in: {error}"))?.join()
+    };
+    let parsed = parsed.unwrap_or_else(|_| Err("not a shell text".to_owned()));
     parsed.map_err(|error| format!("`shellCommands`: {error}"))
+}
+
+fn parse(text: &str) -> Commands {
+    let mut walk = Walk { options: ParserOptions::default(), commands: Vec::new() };
+    walk.text(text, 0).map(|()| walk.commands)
 }
 
 struct Walk {
@@ -286,11 +324,18 @@ enum Inner {
 /// Refuses what the parser would need too much time or stack for.
 fn limit(tokens: &[Token]) -> Told {
     let (mut open, mut cases, mut openers) = (0_usize, 0_usize, 0_usize);
-    for token in tokens {
+    for (at, token) in tokens.iter().enumerate() {
         match token {
             Token::Operator(operator, _) if operator == "(" => open = open.saturating_add(1),
             Token::Operator(operator, _) if operator == ")" => open = open.saturating_sub(1),
             Token::Operator(..) => {}
+            // The parser panics on numbers that no shell takes either.
+            Token::Word(word, _) if word.len() > MAX_DIGITS && word.bytes().all(|byte| byte.is_ascii_digit()) => {
+                let next = tokens.get(at.saturating_add(1));
+                if matches!(next, Some(Token::Operator(operator, _)) if operator.starts_with(['<', '>'])) {
+                    return Err("not a shell text: no such file descriptor".to_owned());
+                }
+            }
             Token::Word(word, _) => match word.as_str() {
                 "case" => cases = cases.saturating_add(1),
                 "{" | "if" | "elif" | "while" | "until" | "for" | "[[" | "!" | "function" | "coproc" | "time" => {

@@ -5,7 +5,7 @@ use brush_parser::{
     word::{Parameter, ParameterExpr, WordPiece, WordPieceWithSource, parse, parse_heredoc},
 };
 
-use super::{Inner, MAX_SUBSTITUTIONS, Told, quotes};
+use super::{Inner, MAX_DIGITS, MAX_SUBSTITUTIONS, Told, quotes};
 
 /// How deeply `${a:-${b}}` and quotes may be nested.
 const MAX_DEPTH: usize = 10;
@@ -145,6 +145,13 @@ fn limit(word: &str) -> Told {
         .saturating_add(openings("`").div_ceil(2));
     if nested > MAX_SUBSTITUTIONS {
         return Err(format!("a word has more than {MAX_SUBSTITUTIONS} substitutions"));
+    }
+    // The parser panics on numbers that no shell takes either.
+    for rest in word.split(['~', '$', '{']).skip(1) {
+        let digits = rest.trim_start_matches(['+', '-']);
+        if digits.len().saturating_sub(digits.trim_start_matches(|c: char| c.is_ascii_digit()).len()) > MAX_DIGITS {
+            return Err("not a shell text: a number is too large".to_owned());
+        }
     }
     Ok(())
 }
