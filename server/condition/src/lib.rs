@@ -46,7 +46,7 @@
 //! A text has at most 4096 bytes, 1000 parts and a nesting of 32; a literal pattern at most 1 MiB compiled, another one
 //! 64 KiB. Only macros repeat anything, and all macros of one evaluation walk at most 100,000 elements together: each
 //! range is counted before it is walked. A clock is looked at for each element, too, and after one second the
-//! evaluation ends with the element at hand. What `+` and `redact` build is limited to 16 MiB each.
+//! evaluation ends with the element at hand. What `+`, `redact`, lists and maps build is limited to 16 MiB.
 //!
 //! # How it is fast
 //!

@@ -4,7 +4,7 @@ use std::{fs, hint::black_box};
 
 use hookd_condition::Condition;
 
-const CONDITIONS: usize = 10_000;
+const CONDITIONS: usize = 4_000;
 
 /// Memory of this process in bytes.
 #[cfg(test)]

@@ -28,7 +28,7 @@ use crate::{
 /// How many elements all macros of one evaluation may walk together.
 pub(crate) const MAX_ELEMENTS: usize = 100_000;
 
-/// How many bytes and elements the `+` of one evaluation may build together.
+/// How many bytes `+`, `redact` and the lists and maps of one evaluation may build together.
 pub(crate) const MAX_MADE: usize = 16 << 20;
 
 /// How long the macros of one evaluation may take together, by the clock: long enough for a machine that is busy with
@@ -44,10 +44,11 @@ type Given<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
 
 /// Declares the functions. Their names cannot be spelled in an expression, so none of them is declared already.
 pub(super) fn declare(environment: &mut Env) {
-    let functions: [(&str, usize, cel::common::functions::Function); 12] = [
+    let functions: [(&str, usize, cel::common::functions::Function); 13] = [
         ("@use", 1, usable),
         ("@walk", 2, walk),
         ("@tick", 1, tick),
+        ("@keep", 2, keep),
         ("@add", 3, add),
         ("@anyMatch", 3, call_any_match),
         ("@cidr", 3, call_cidr),
@@ -149,7 +150,7 @@ impl Meter {
     fn make(&self, size: usize) -> Result<(), ExecutionError> {
         let made = self.0.made.fetch_add(size, Ordering::Relaxed).saturating_add(size);
         if made > MAX_MADE {
-            return Err(failed(format!("`+` builds more than {MAX_MADE} bytes or elements")));
+            return Err(failed(format!("the expression builds more than {MAX_MADE} bytes")));
         }
         Ok(())
     }
@@ -223,6 +224,13 @@ fn tick<'b, 'v>(arguments: Arguments<'b, 'v>) -> Given<'b, 'v> {
         return Err(failed(format!("the macros take more than {} ms", MAX_TIME.as_millis())));
     }
     Ok(boolean(true))
+}
+
+/// Hands a value on that becomes part of a list or map.
+fn keep<'b, 'v>(arguments: Arguments<'b, 'v>) -> Given<'b, 'v> {
+    let value = arguments.first().ok_or(ExecutionError::MissingArgumentOrTarget)?;
+    Meter::of(&arguments)?.make(size_of(&**value))?;
+    first(arguments)
 }
 
 /// `+`, within bounds.
@@ -333,7 +341,9 @@ fn call_redact<'b, 'v>(arguments: Arguments<'b, 'v>) -> Given<'b, 'v> {
         |pattern| pattern.with_regex(|regex| redact(&value, regex, with)).map_err(|error| failed(error.0)),
         |regex| Ok(redact(&value, regex, with)),
     )?;
-    Ok(CowVal::Owned(owned(redacted.map_err(failed)?)))
+    let redacted: Box<dyn Val + 'v> = owned(redacted.map_err(failed)?);
+    Meter::of(&arguments)?.make(size_of(redacted.as_ref()))?;
+    Ok(CowVal::Owned(redacted))
 }
 
 fn call_under<'b, 'v>(arguments: Arguments<'b, 'v>) -> Given<'b, 'v> {

@@ -14,6 +14,9 @@ pub(super) fn rewrite(mut tree: IdedExpr) -> Result<(IdedExpr, Vec<Constant>), S
     Ok((tree, rewriter.constants))
 }
 
+/// Literals of up to this many bytes need no counting: there are at most as many as elements that macros may walk.
+const SMALL: usize = 64;
+
 struct Rewriter {
     constants: Vec<Constant>,
     /// Names of the elements of the macros around the node.
@@ -43,17 +46,32 @@ impl Rewriter {
         match &mut node.expr {
             Expr::Select(select) => self.inner(&mut select.operand),
             Expr::Call(call) => self.call(call),
-            Expr::List(list) => list.elements.iter_mut().try_for_each(|element| self.node(element)),
+            Expr::List(list) => list.elements.iter_mut().try_for_each(|element| self.kept(element)),
             Expr::Map(map) => map.entries.iter_mut().try_for_each(|entry| match &mut entry.expr {
                 EntryExpr::MapEntry(entry) => {
                     self.node(&mut entry.key)?;
-                    self.node(&mut entry.value)
+                    self.kept(&mut entry.value)
                 }
                 EntryExpr::StructField(field) => self.node(&mut field.value),
             }),
             Expr::Comprehension(comprehension) => self.comprehension(comprehension),
             Expr::Struct(_) | Expr::Literal(_) | Expr::Ident(_) | Expr::Unspecified => Ok(()),
         }
+    }
+
+    /// Rewrites a node whose value goes into a list or map: a copy of it is counted.
+    fn kept(&mut self, node: &mut IdedExpr) -> Result<(), String> {
+        self.node(node)?;
+        let small = match &node.expr {
+            Expr::Literal(LiteralValue::String(text)) => text.inner().len() <= SMALL,
+            Expr::Literal(LiteralValue::Bytes(_)) => false,
+            Expr::Literal(_) => true,
+            _ => false,
+        };
+        if !small {
+            wrap(node, "@keep", vec![meter()]);
+        }
+        Ok(())
     }
 
     fn comprehension(&mut self, comprehension: &mut ComprehensionExpr) -> Result<(), String> {

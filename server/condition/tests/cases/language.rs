@@ -209,13 +209,23 @@ fn an_evaluation_is_bounded() {
     check(
         &format!("'x' == params.s{}", " + params.s".repeat(20)),
         &params,
-        "`+` builds more than 16777216 bytes or elements",
+        "the expression builds more than 16777216 bytes",
     );
     check(
         &format!("{a}.all(x, params.s + params.s != 'x')"),
         &params,
-        "`+` builds more than 16777216 bytes or elements",
+        "the expression builds more than 16777216 bytes",
     );
+    for bomb in [
+        "params.b.map(x, params.s).size() == 1".to_owned(),
+        "params.b.map(x, redact(params.s, '^x', '-')).size() == 1".to_owned(),
+        format!("[{}].size() == 1", vec!["params.s + ''"; 30].join(", ")),
+        format!("{{{}}}.size() == 1", (0..30).map(|key| format!("{key}: params.s")).collect::<Vec<_>>().join(", ")),
+        format!("params.b.map(x, '{}').size() == 1", "y".repeat(3900)),
+        format!("params.b.map(x, [{}]).size() == 1", vec!["0"; 900].join(",")),
+    ] {
+        check(&bomb, &params, "the expression builds more than 16777216 bytes");
+    }
     let slow = said(
         &format!(
             "{a}.all(x, params.s.contains('xxxxxxxxxxxxxxxxy') == false && params.s.endsWith(params.s) && params.s.matches('(x+x+)+y') == false)"
