@@ -2,8 +2,8 @@
 //!
 //! The syntax tree is changed before it runs: hookd's functions are called by names that no text can spell, literal
 //! patterns become constants that are compiled once, and what could cost without bound asks a [`Meter`]. The meter
-//! keeps every evaluation within [`MAX_ELEMENTS`] elements walked by all macros together, [`MAX_MADE`] bytes built, and
-//! [`MAX_TIME`], looked at for each element. Without macros the size of the expression bounds its work.
+//! keeps every evaluation within [`functions::MAX_ELEMENTS`] elements walked by all macros together, [`functions::MAX_MADE`] bytes built, and
+//! [`functions::MAX_TIME`], looked at for each element. Without macros the size of the expression bounds its work.
 
 mod functions;
 mod rewrite;

@@ -21,6 +21,9 @@ const MAX_BYTES: usize = 1 << 20;
 /// How large a pattern that is made at evaluation may be, in bytes: it is compiled for that evaluation alone.
 const MAX_FRESH_BYTES: usize = 64 << 10;
 
+/// How much the states of one pattern may take that it makes while it runs, in bytes and for each thread.
+const MAX_STATES: usize = 128 << 10;
+
 /// How many compiled patterns are kept.
 const MOST_COMPILED: usize = 1024;
 
@@ -183,7 +186,7 @@ pub(crate) fn set<'p>(patterns: impl IntoIterator<Item = &'p str>) -> Option<Reg
 }
 
 fn compile(text: &str, limit: usize) -> Result<Regex, String> {
-    RegexBuilder::new(text).size_limit(limit).build().map_err(|error| match &error {
+    RegexBuilder::new(text).size_limit(limit).dfa_size_limit(MAX_STATES).build().map_err(|error| match &error {
         regex::Error::CompiledTooBig(limit) => {
             format!("the pattern `{text}` takes more than {limit} bytes when compiled")
         }
@@ -194,4 +197,36 @@ fn compile(text: &str, limit: usize) -> Result<Regex, String> {
             format!("the pattern `{text}` is refused: {}", last.strip_prefix("error: ").unwrap_or(last))
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+        /// Whatever form a pattern has here, it says what the expression engine says.
+        #[test]
+        fn plain_patterns_are_regular_expressions(pattern in r"\^?[ab.é\n\\$/<-]{0,5}\$?", text in r"[ab.é\n\\$/<^-]{0,6}") {
+            if let Ok(pattern) = Pattern::new(&pattern) {
+                let regex = Regex::new(pattern.text()).unwrap();
+                prop_assert_eq!(pattern.is_match(&text), Ok(regex.is_match(&text)), "{:?} on {:?}", pattern.text(), text);
+            }
+        }
+    }
+
+    #[test]
+    fn equal_texts_share_a_pattern_and_few_stay_compiled() {
+        let one = Pattern::new("[a-c]+x").unwrap();
+        assert!(Arc::ptr_eq(&one, &Pattern::new("[a-c]+x").unwrap()));
+        assert_eq!(one.is_match("bx"), Ok(true));
+        assert!(one.compiled.load().is_some());
+        let more: Vec<_> = (0..=MOST_COMPILED).map(|index| Pattern::new(&format!("[a-c]{index}")).unwrap()).collect();
+        assert!(more.iter().all(|pattern| pattern.is_match("b") == Ok(false)));
+        assert!(one.compiled.load().is_none());
+        assert_eq!(one.is_match("bx"), Ok(true));
+    }
 }
