@@ -10,6 +10,8 @@ mod cases_loading;
 #[cfg(test)]
 mod cases_processes;
 #[cfg(test)]
+mod conditions;
+#[cfg(test)]
 mod drain;
 #[cfg(test)]
 mod flood;
