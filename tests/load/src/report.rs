@@ -105,6 +105,12 @@ impl Report {
         refused.chain([self.unexpected, self.unfinished, self.unsent]).fold(0, u64::saturating_add)
     }
 
+    /// What went wrong first, in words.
+    pub(crate) fn first_error(&self) -> Option<String> {
+        let refused = self.errors.iter().map(|(code, message)| format!("{code}: {message}"));
+        refused.chain(self.bad_counts().map(|(count, what)| format!("{count} {what}"))).next()
+    }
+
     /// For people: a few lines.
     pub(crate) fn human(&self) -> String {
         let mut text = String::new();
@@ -133,16 +139,21 @@ impl Report {
         for (code, message) in &self.errors {
             let _ = writeln!(text, "  error          {code}: {message}");
         }
-        for (count, what) in [
+        for (count, what) in self.bad_counts() {
+            let _ = writeln!(text, "  error          {count} {what}");
+        }
+        text
+    }
+
+    /// How many calls went wrong without a status, by what went wrong.
+    fn bad_counts(&self) -> impl Iterator<Item = (u64, &'static str)> {
+        [
             (self.unexpected, "answers without the expected verdict"),
             (self.unfinished, "calls without an answer at the end"),
             (self.unsent, "calls that were due and never sent"),
-        ] {
-            if count > 0 {
-                let _ = writeln!(text, "  error          {count} {what}");
-            }
-        }
-        text
+        ]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
     }
 }
 
@@ -235,6 +246,9 @@ mod tests {
         assert_eq!(report.codes, BTreeMap::from([("OK", 1000), ("RESOURCE_EXHAUSTED", 2)]));
         assert_eq!(report.errors, BTreeMap::from([("RESOURCE_EXHAUSTED", "first".to_owned())]));
         assert_eq!((report.bad_calls(), report.is_clean()), (3, false));
+        assert_eq!(report.first_error().as_deref(), Some("RESOURCE_EXHAUSTED: first"));
+        let unexpected = Report { errors: BTreeMap::new(), ..report };
+        assert_eq!(unexpected.first_error().as_deref(), Some("1 answers without the expected verdict"));
     }
 
     #[test]

@@ -66,6 +66,9 @@ pub(crate) struct Medians {
     pub(crate) rss_mib: f64,
     /// Calls that went wrong, in all rounds.
     pub(crate) errors: u64,
+    /// What went wrong with the first of them. Absent: nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) first_error: Option<String>,
 }
 
 /// Medians of each round's ratio of one server's figure to another's.
@@ -148,6 +151,7 @@ impl Medians {
             cpu_us: of(|sample| sample.cpu_us),
             rss_mib: of(|sample| sample.rss_mib),
             errors: samples.iter().map(|sample| sample.report.bad_calls()).fold(0, u64::saturating_add),
+            first_error: samples.iter().find_map(|sample| sample.report.first_error()),
         }
     }
 }

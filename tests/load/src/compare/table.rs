@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Comparison, Way};
+use super::{Comparison, Measured, Way};
 use crate::turns::{Medians, Ratios};
 
 const HEADS: [&str; 8] = ["answers/s", "p50 µs", "p99 µs", "p99.9 µs", "max µs", "CPU µs/call", "RSS MiB", "errors"];
@@ -29,6 +29,9 @@ pub(crate) fn human(comparison: &Comparison) -> String {
             }
         }
         text.push('\n');
+        for line in errors(way) {
+            let _ = writeln!(text, "  {line}");
+        }
     }
     text
 }
@@ -44,6 +47,9 @@ pub(crate) fn markdown(comparison: &Comparison) -> String {
         let _ = write!(text, "\n{name}:\n\n| | {} |\n|---|{}\n", HEADS.join(" | "), "---:|".repeat(HEADS.len()));
         for (name, cells) in rows(way) {
             let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
+        }
+        for line in errors(way) {
+            let _ = writeln!(text, "\n{line}");
         }
     }
     text
@@ -80,6 +86,13 @@ fn rows(way: &Way) -> Vec<(String, Vec<String>)> {
     servers.chain(ratios).collect()
 }
 
+fn errors(way: &Way) -> impl Iterator<Item = String> {
+    let of = |server: &Measured| {
+        server.medians.first_error.as_ref().map(|error| format!("first error of {}: {error}", server.name))
+    };
+    way.servers.iter().filter_map(of)
+}
+
 fn cells(medians: &Medians) -> Vec<String> {
     vec![
         format!("{:.0}", medians.answers_per_s),
@@ -103,10 +116,10 @@ fn ratio_cells(ratios: &Ratios) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::{Compared, Measured};
+    use crate::compare::Compared;
 
     fn comparison() -> Comparison {
-        let server = |name: &str, answers_per_s, p99_us| Measured {
+        let server = |name: &str, answers_per_s, p99_us, error: Option<&str>| Measured {
             name: name.to_owned(),
             medians: Medians {
                 answers_per_s,
@@ -116,7 +129,8 @@ mod tests {
                 max_us: 20_000.0,
                 cpu_us: 46.74,
                 rss_mib: 5.25,
-                errors: 0,
+                errors: error.map_or(0, |_| 3),
+                first_error: error.map(str::to_owned),
             },
         };
         let ratios = |to: &str, answers_per_s| Compared {
@@ -127,9 +141,9 @@ mod tests {
             key: "closed_1",
             name: "closed loop, 1 in flight on 1 connection".to_owned(),
             servers: vec![
-                server("echo", 9429.0, 192.0),
-                server("hookd", 4714.5, 384.0),
-                server("engine 1.2.3", 471.0, 3840.0),
+                server("echo", 9429.0, 192.0, None),
+                server("hookd", 4714.5, 384.0, None),
+                server("engine 1.2.3", 471.0, 3840.0, Some("UNAVAILABLE: gone")),
             ],
             ratios: vec![ratios("echo", 0.5), ratios("engine 1.2.3", 10.01)],
         };
@@ -163,9 +177,10 @@ closed loop, 1 in flight on 1 connection
                         answers/s  p50 µs  p99 µs  p99.9 µs  max µs  CPU µs/call  RSS MiB  errors
   echo                       9429     104     192      1500   20000         46.7      5.2       0
   hookd                      4714     104     384      1500   20000         46.7      5.2       0
-  engine 1.2.3                471     104    3840      1500   20000         46.7      5.2       0
+  engine 1.2.3                471     104    3840      1500   20000         46.7      5.2       3
   hookd / echo              0.500   1.250   2.000         –       –        1.100        –       –
   hookd / engine 1.2.3     10.010   1.250   2.000         –       –        1.100        –       –
+  first error of engine 1.2.3: UNAVAILABLE: gone
 ";
         assert_eq!(human(&comparison()), format!("{HEADING}{table}"));
     }
@@ -179,9 +194,11 @@ Closed loop, 1 in flight on 1 connection:
 |---|---:|---:|---:|---:|---:|---:|---:|---:|
 | echo | 9429 | 104 | 192 | 1500 | 20000 | 46.7 | 5.2 | 0 |
 | hookd | 4714 | 104 | 384 | 1500 | 20000 | 46.7 | 5.2 | 0 |
-| engine 1.2.3 | 471 | 104 | 3840 | 1500 | 20000 | 46.7 | 5.2 | 0 |
+| engine 1.2.3 | 471 | 104 | 3840 | 1500 | 20000 | 46.7 | 5.2 | 3 |
 | hookd / echo | 0.500 | 1.250 | 2.000 | – | – | 1.100 | – | – |
 | hookd / engine 1.2.3 | 10.010 | 1.250 | 2.000 | – | – | 1.100 | – | – |
+
+first error of engine 1.2.3: UNAVAILABLE: gone
 ";
         assert_eq!(markdown(&comparison()), format!("{HEADING}{table}"));
     }
@@ -192,7 +209,8 @@ Closed loop, 1 in flight on 1 connection:
         let keys = |pointer: &str| json.pointer(pointer).unwrap().as_object().unwrap().keys().collect::<Vec<_>>();
         assert_eq!(keys("/ways/0"), ["key", "name", "servers", "ratios"]);
         let figures = ["answers_per_s", "p50_us", "p99_us", "p99.9_us", "max_us", "cpu_us", "rss_mib", "errors"];
-        assert_eq!(keys("/ways/0/servers/2"), [&["name"], &figures[..]].concat());
+        assert_eq!(keys("/ways/0/servers/0"), [&["name"], &figures[..]].concat());
+        assert_eq!(keys("/ways/0/servers/2"), [&["name"], &figures[..], &["first_error"]].concat());
         assert_eq!(keys("/ways/0/ratios/1"), ["to", "answers_per_s", "p50", "p99", "cpu"]);
     }
 }

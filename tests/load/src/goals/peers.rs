@@ -77,9 +77,11 @@ fn row(read: &Read, comparison: &Comparison) -> Row {
     let Some(ratios) = way.ratios_to(read.to) else {
         return Row::not_measured(read.measure, read.goal, "it has no part in this comparison, see `--policy`");
     };
-    let bad = way.servers.iter().map(|server| server.medians.errors).fold(0, u64::saturating_add);
-    if bad > 0 {
-        return Row::not_measured(read.measure, read.goal, &format!("{bad} calls went wrong"));
+    let both = way.servers.iter().filter(|server| server.name == "hookd" || server.name.starts_with(read.to));
+    if let Some((name, error)) =
+        both.filter_map(|server| Some((&server.name, server.medians.first_error.as_ref()?))).next()
+    {
+        return Row::not_measured(read.measure, read.goal, &format!("calls to {name} went wrong: {error}"));
     }
     let value = (read.figure)(ratios);
     let all = |figure: fn(&crate::turns::Medians) -> f64, unit: &str| {
