@@ -242,7 +242,8 @@ impl<'a, H: Handlers> Chain<'a, H> {
             return Ran { elapsed: Some(Duration::ZERO), ..Ran::said(Err(Failed::timed_out(Duration::ZERO))) };
         };
         let form = self.form();
-        self.handlers.run(Call { rule, trigger: self.trigger, form: &form, recheck, granted }).await
+        // On the heap: what runs outside of the process is large, and most calls need none of it.
+        Box::pin(self.handlers.run(Call { rule, trigger: self.trigger, form: &form, recheck, granted })).await
     }
 
     fn count_answer(&mut self, rule: &Arc<Rule>, ran: Ran, answer: &Answer, recheck: bool) {
