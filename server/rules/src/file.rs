@@ -13,6 +13,7 @@ pub(crate) use self::pattern::Patterns;
 use crate::{
     DefaultRule, LoadSettings, Mode, Rule, Tier,
     problem::{Issue, Issues, KeyPath, Severity},
+    revision::Meaning,
     settings::TierSettings,
     shape::{FILE, Fields},
     yaml,
@@ -88,13 +89,13 @@ pub(crate) struct RuleDraft {
     pub(crate) rule: Arc<Rule>,
     pub(crate) index: usize,
     pub(crate) place: Place,
-    pub(crate) meaning: Value,
+    pub(crate) meaning: Meaning,
 }
 
 /// A default, and what of it counts for the revision.
 pub(crate) struct DefaultDraft {
     pub(crate) rule: DefaultRule,
-    pub(crate) meaning: Value,
+    pub(crate) meaning: Meaning,
 }
 
 impl Context<'_> {

@@ -1,7 +1,7 @@
 //! Which rules of an event match a subject, found without looking at every rule, and remembered.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     fmt,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -10,7 +10,7 @@ use aho_corasick::AhoCorasick;
 use arc_swap::ArcSwap;
 use regex::{RegexSet, RegexSetBuilder};
 
-use crate::{Matcher, Rule};
+use crate::{Matcher, Rule, matcher::Standing};
 
 /// How many subjects of an event are remembered. One that comes after them is looked up each time.
 const MAX_REMEMBERED: usize = 1024;
@@ -32,11 +32,21 @@ pub struct EventIndex {
     all: Arc<Matching>,
     any: Vec<u32>,
     whole: HashMap<Arc<str>, Vec<u32>>,
+    starts: Starts,
     contained: Option<Contained>,
     sets: Vec<Set>,
     remembered: ArcSwap<HashMap<Box<str>, Arc<Matching>>>,
     /// Matchings by their rules: subjects that match the same rules share one.
     shared: Mutex<HashMap<Box<[u32]>, Arc<Matching>>>,
+}
+
+/// Words that a subject may start with. Those of patterns say which patterns are worth testing.
+#[derive(Default)]
+struct Starts {
+    words: HashMap<Arc<str>, Vec<u32>>,
+    patterns: HashMap<Arc<str>, Vec<u32>>,
+    /// Lengths of all of them, in bytes.
+    lengths: BTreeSet<usize>,
 }
 
 /// Words that a subject may contain.
@@ -57,20 +67,29 @@ impl EventIndex {
     pub fn new(rules: Vec<Arc<Rule>>) -> Self {
         let mut any = Vec::new();
         let mut whole = HashMap::<Arc<str>, Vec<u32>>::new();
+        let mut starts = Starts::default();
         let mut contained = HashMap::<Arc<str>, Vec<u32>>::new();
         let mut patterns = Vec::new();
         for (place, rule) in (0_u32..).zip(&rules) {
             match &rule.matcher {
                 Matcher::Any => any.push(place),
                 Matcher::Words(words) => {
-                    let index = if words.is_whole { &mut whole } else { &mut contained };
+                    let index = match words.standing {
+                        Standing::Whole => &mut whole,
+                        Standing::Start => &mut starts.words,
+                        Standing::Anywhere => &mut contained,
+                    };
                     for word in &words.words {
                         index.entry(Arc::clone(word)).or_default().push(place);
                     }
                 }
-                Matcher::Pattern(pattern) => patterns.push((place, pattern.as_str())),
+                Matcher::Pattern(pattern) => match &pattern.start {
+                    Some(start) => starts.patterns.entry(Arc::clone(start)).or_default().push(place),
+                    None => patterns.push((place, rule.matcher.as_str())),
+                },
             }
         }
+        starts.lengths = starts.words.keys().chain(starts.patterns.keys()).map(|word| word.len()).collect();
         let sets = patterns.chunks(PATTERNS_IN_A_SET).map(Set::new).collect();
         let all = Arc::new(Matching { rules: rules.iter().cloned().collect() });
         Self {
@@ -78,6 +97,7 @@ impl EventIndex {
             all,
             any,
             whole,
+            starts,
             contained: Contained::new(contained),
             sets,
             remembered: ArcSwap::default(),
@@ -115,6 +135,12 @@ impl EventIndex {
     fn find(&self, subject: &str) -> Vec<u32> {
         let mut places = self.any.clone();
         places.extend(self.whole.get(subject).into_iter().flatten());
+        for start in self.starts.lengths.iter().map_while(|length| subject.as_bytes().get(..*length)) {
+            let Ok(start) = std::str::from_utf8(start) else { continue };
+            places.extend(self.starts.words.get(start).into_iter().flatten());
+            let near = self.starts.patterns.get(start).into_iter().flatten();
+            places.extend(near.filter(|place| self.matches(**place, subject)));
+        }
         if let Some(contained) = &self.contained {
             contained.find(subject, &mut places);
         }
@@ -124,17 +150,17 @@ impl EventIndex {
                     places.extend(patterns.matches(subject).iter().filter_map(|hit| rules.get(hit)));
                 }
                 Set::Alone { rules } => {
-                    places.extend(
-                        rules
-                            .iter()
-                            .filter(|place| self.rule(**place).is_some_and(|rule| rule.matcher.matches(Some(subject)))),
-                    );
+                    places.extend(rules.iter().filter(|place| self.matches(**place, subject)));
                 }
             }
         }
         places.sort_unstable();
         places.dedup();
         places
+    }
+
+    fn matches(&self, place: u32, subject: &str) -> bool {
+        self.rule(place).is_some_and(|rule| rule.matcher.matches(Some(subject)))
     }
 
     fn rule(&self, place: u32) -> Option<&Arc<Rule>> {

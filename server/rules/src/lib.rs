@@ -34,7 +34,7 @@ pub use file::Format;
 pub use hookd_json::Place;
 pub use index::{EventIndex, Matching};
 pub use load::{Load, LoadedFile, MAX_RULES, Memory, check_paths, load, parse_rules};
-pub use matcher::{Matcher, Words};
+pub use matcher::{Matcher, Pattern, Words};
 pub use problem::{Problem, Severity};
 pub use rule::{
     Answer, CommandHandler, Decide, Handler, HeaderPart, HttpHandler, Mode, OnError, Program, Rule, Shell, Timing,

@@ -1,8 +1,8 @@
 //! What the subject of an event must look like for a rule to match.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use regex::Regex;
+use regex::{Error, Regex, RegexBuilder};
 use regex_syntax::hir::{Hir, HirKind, Look, literal::Extractor};
 
 /// A matcher, searched anywhere in the subject (design §4).
@@ -13,18 +13,40 @@ pub enum Matcher {
     /// A pattern that stands for a few words, such as `^(Edit|Write)$` or `bash`.
     Words(Arc<Words>),
     /// Any other pattern.
-    Pattern(Regex),
+    Pattern(Arc<Pattern>),
 }
+
+/// A pattern that is compiled when a subject comes near it: of thousands, few ever are.
+#[derive(Debug)]
+pub struct Pattern {
+    text: Box<str>,
+    /// What every subject that matches starts with. `None`: nothing is known of it.
+    pub(crate) start: Option<Arc<str>>,
+    compiled: OnceLock<Option<Regex>>,
+}
+
+/// How large one compiled pattern may be, in bytes.
+const MAX_BYTES: usize = 1 << 20;
 
 /// The words that a pattern stands for.
 #[derive(Debug)]
 pub struct Words {
     /// The pattern as written.
     pub(crate) text: Box<str>,
-    /// The subject has to be one of the words; otherwise it has to contain one.
-    pub(crate) is_whole: bool,
-    /// None of them empty unless `is_whole`.
+    pub(crate) standing: Standing,
+    /// None of them empty, unless it is the whole subject.
     pub(crate) words: Box<[Arc<str>]>,
+}
+
+/// Where words stand in the subjects that they match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// The subject is one of them.
+    Whole,
+    /// It starts with one.
+    Start,
+    /// It contains one.
+    Anywhere,
 }
 
 /// A pattern that stands for more words than this is kept as a pattern.
@@ -37,8 +59,11 @@ impl Matcher {
     pub fn matches(&self, subject: Option<&str>) -> bool {
         match (self, subject) {
             (Self::Any, _) | (_, None) => true,
-            (Self::Words(words), Some(subject)) if words.is_whole => words.words.iter().any(|word| **word == *subject),
-            (Self::Words(words), Some(subject)) => words.words.iter().any(|word| subject.contains(&**word)),
+            (Self::Words(words), Some(subject)) => words.words.iter().any(|word| match words.standing {
+                Standing::Whole => **word == *subject,
+                Standing::Start => subject.starts_with(&**word),
+                Standing::Anywhere => subject.contains(&**word),
+            }),
             (Self::Pattern(pattern), Some(subject)) => pattern.is_match(subject),
         }
     }
@@ -49,8 +74,41 @@ impl Matcher {
         match self {
             Self::Any => "",
             Self::Words(words) => &words.text,
-            Self::Pattern(pattern) => pattern.as_str(),
+            Self::Pattern(pattern) => &pattern.text,
         }
+    }
+}
+
+impl Pattern {
+    /// The pattern `text`.
+    ///
+    /// # Errors
+    /// It cannot be compiled, or only to more than [`MAX_BYTES`].
+    pub fn new(text: &str) -> Result<Self, Error> {
+        compile(text)?;
+        Ok(Self { text: text.into(), start: start_of(text), compiled: OnceLock::new() })
+    }
+
+    /// Whether it is found in `subject`.
+    #[must_use]
+    pub fn is_match(&self, subject: &str) -> bool {
+        // It was compiled before, so it can be now.
+        self.compiled.get_or_init(|| compile(&self.text).ok()).as_ref().is_none_or(|regex| regex.is_match(subject))
+    }
+}
+
+fn compile(text: &str) -> Result<Regex, Error> {
+    RegexBuilder::new(text).size_limit(MAX_BYTES).build()
+}
+
+/// The literal that every subject which `pattern` matches starts with, where there is one.
+fn start_of(pattern: &str) -> Option<Arc<str>> {
+    let hir = regex_syntax::parse(pattern).ok()?;
+    let HirKind::Concat(parts) = hir.kind() else { return None };
+    let [start, first, ..] = parts.as_slice() else { return None };
+    match (is_look(start, Look::Start), first.kind()) {
+        (true, HirKind::Literal(literal)) => std::str::from_utf8(&literal.0).ok().map(Arc::from),
+        _ => None,
     }
 }
 
@@ -58,14 +116,15 @@ impl Words {
     /// The words that `pattern` stands for, if it stands for a few words and nothing else.
     pub(crate) fn of(pattern: &str) -> Option<Self> {
         let hir = regex_syntax::parse(pattern).ok()?;
-        let (is_whole, inner) = match hir.kind() {
+        let (standing, inner) = match hir.kind() {
             HirKind::Concat(parts) => match parts.as_slice() {
                 [start, inner @ .., end] if is_look(start, Look::Start) && is_look(end, Look::End) => {
-                    (true, Hir::concat(inner.to_vec()))
+                    (Standing::Whole, Hir::concat(inner.to_vec()))
                 }
-                _ => (false, hir),
+                [start, inner @ ..] if is_look(start, Look::Start) => (Standing::Start, Hir::concat(inner.to_vec())),
+                _ => (Standing::Anywhere, hir),
             },
-            _ => (false, hir),
+            _ => (Standing::Anywhere, hir),
         };
         if !inner.properties().look_set().is_empty() {
             return None;
@@ -76,8 +135,8 @@ impl Words {
         }
         let words = words.literals()?.iter().map(|word| std::str::from_utf8(word.as_bytes()).map(Arc::from));
         let words = words.collect::<Result<Box<[Arc<str>]>, _>>().ok()?;
-        let usable = !words.is_empty() && (is_whole || words.iter().all(|word| !word.is_empty()));
-        usable.then(|| Self { text: pattern.into(), is_whole, words })
+        let usable = standing == Standing::Whole || words.iter().all(|word| !word.is_empty());
+        (usable && !words.is_empty()).then(|| Self { text: pattern.into(), standing, words })
     }
 }
 
@@ -92,25 +151,41 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(pattern: &str, expected: Option<(bool, &[&str])>) {
+    fn check(pattern: &str, expected: Option<(Standing, &[&str])>) {
         let found = Words::of(pattern);
         let found =
-            found.as_ref().map(|words| (words.is_whole, words.words.iter().map(|word| &**word).collect::<Vec<_>>()));
-        assert_eq!(found, expected.map(|(is_whole, words)| (is_whole, words.to_vec())), "{pattern}");
+            found.as_ref().map(|words| (words.standing, words.words.iter().map(|word| &**word).collect::<Vec<_>>()));
+        assert_eq!(found, expected.map(|(standing, words)| (standing, words.to_vec())), "{pattern}");
     }
 
     #[test]
     fn patterns_that_stand_for_words_are_seen() {
-        check("Bash", Some((false, &["Bash"])));
-        check("edit_file|write_file", Some((false, &["edit_file", "write_file"])));
-        check("^Bash$", Some((true, &["Bash"])));
-        check("^(Edit|Write|MultiEdit)$", Some((true, &["Edit", "Write", "MultiEdit"])));
-        check(r"^mcp:db:execute$", Some((true, &["mcp:db:execute"])));
-        check(r"^a\.b$", Some((true, &["a.b"])));
+        check("Bash", Some((Standing::Anywhere, &["Bash"])));
+        check("edit_file|write_file", Some((Standing::Anywhere, &["edit_file", "write_file"])));
+        check("^Bash$", Some((Standing::Whole, &["Bash"])));
+        check("^(Edit|Write|MultiEdit)$", Some((Standing::Whole, &["Edit", "Write", "MultiEdit"])));
+        check(r"^mcp:db:execute$", Some((Standing::Whole, &["mcp:db:execute"])));
+        check("^Bash", Some((Standing::Start, &["Bash"])));
+        check(r"^a\.b$", Some((Standing::Whole, &["a.b"])));
         for pattern in
-            ["^mcp__.*", "^Bash", "Bash$", "a*", "(?i)bash_tool_with_many_letters", "^A$|^B$|.", r"\bBash\b", "()"]
+            ["^mcp__.*", "^(A|)", "Bash$", "a*", "(?i)bash_tool_with_many_letters", "^A$|^B$|.", r"\bBash\b", "()"]
         {
             check(pattern, None);
+        }
+    }
+
+    #[test]
+    fn what_a_subject_must_start_with_is_seen() {
+        for (pattern, start) in [
+            ("^mcp__db__.*", Some("mcp__db__")),
+            ("^a(b|c).*d$", Some("a")),
+            ("^.*a", None),
+            ("mcp__.*", None),
+            ("^(a|b).*", None),
+            ("(?i)^mcp.*", None),
+            ("(?m)^mcp.*", None),
+        ] {
+            assert_eq!(Pattern::new(pattern).unwrap().start.as_deref(), start, "{pattern}");
         }
     }
 

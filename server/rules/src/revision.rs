@@ -9,25 +9,41 @@ use crate::{LoadSettings, Tier};
 /// How many hex digits a revision has.
 const DIGITS: usize = 32;
 
+/// The meaning of one rule or default, as a hash: of thousands of rules the meanings themselves would take more memory
+/// than the rules do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Meaning([u8; 32]);
+
+impl Meaning {
+    /// The hash of `value`, which holds everything that can change a verdict.
+    pub(crate) fn of(value: Value) -> Self {
+        Self(Sha256::digest(hookd_json::to_text(&sorted(value))).into())
+    }
+}
+
 /// The revision of these meanings of rules and defaults, in evaluation order, under `settings`.
 ///
 /// Everything that can change a verdict is in it. Paths, derived ids, descriptions and the way that files are written
 /// are not, so it is the same on every replica.
-pub(crate) fn revision(rules: Vec<Value>, defaults: Vec<Value>, settings: &LoadSettings) -> String {
+pub(crate) fn revision(rules: &[Meaning], defaults: &[Meaning], settings: &LoadSettings) -> String {
     let tiers = Tier::ALL.map(|tier| {
         let settings = settings.tiers.get(tier);
         let policy = &settings.policy;
         json!([tier.name(), settings.mode.name(), policy.may_allow, policy.on_error.name()])
     });
-    let meaning = sorted(json!({
+    let settings = sorted(json!({
         "version": 1,
-        "rules": rules,
-        "defaults": defaults,
+        "rules": rules.len(),
+        "defaults": defaults.len(),
         "tiers": tiers,
         "fallbacks": settings.fallbacks.names(),
     }));
-    let mut hex =
-        Sha256::digest(hookd_json::to_text(&meaning)).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let mut hash = Sha256::new();
+    hash.update(hookd_json::to_text(&settings));
+    for Meaning(meaning) in rules.iter().chain(defaults) {
+        hash.update(meaning);
+    }
+    let mut hex = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     hex.truncate(DIGITS);
     hex
 }

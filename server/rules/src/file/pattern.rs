@@ -2,12 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use regex::RegexBuilder;
-
-use crate::{Matcher, matcher::Words};
-
-/// How large one compiled pattern may be, in bytes.
-const MAX_BYTES: usize = 1 << 20;
+use crate::{Matcher, Pattern, matcher::Words};
 
 /// The patterns of one load; rules with the same matcher share it.
 #[derive(Default)]
@@ -27,10 +22,7 @@ impl Patterns {
         }
         let matcher = match Words::of(text) {
             Some(words) => Matcher::Words(Arc::new(words)),
-            None => {
-                let pattern = RegexBuilder::new(text).size_limit(MAX_BYTES).build();
-                Matcher::Pattern(pattern.map_err(|error| reason(&error))?)
-            }
+            None => Matcher::Pattern(Arc::new(Pattern::new(text).map_err(|error| reason(&error))?)),
         };
         self.0.insert(text.to_owned(), matcher.clone());
         Ok(matcher)

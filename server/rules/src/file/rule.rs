@@ -10,6 +10,7 @@ use super::{Context, DefaultDraft, RuleDraft, handler, mode};
 use crate::{
     DefaultRule, EVENTS, Event, Handler, Matcher, Mode, OnError, Rule, Timing, UnknownEvent, Verdict,
     problem::{Issues, KeyPath},
+    revision::Meaning,
     shape::{DEFAULT, Fields, RULE, did_you_mean, shown},
 };
 
@@ -57,13 +58,13 @@ pub(super) fn defaults(
     let (Some(matcher), Some(verdict), true) = (matcher, verdict, issues.errors() == before) else { return Vec::new() };
     let reason = fields.text("reason").unwrap_or_default();
     let draft = |event: &str| DefaultDraft {
-        meaning: json!({
+        meaning: Meaning::of(json!({
             "tier": context.tier.name(),
             "event": event,
             "matcher": matcher.as_str(),
             "verdict": verdict.name(),
             "reason": reason,
-        }),
+        })),
         rule: DefaultRule {
             tier: context.tier,
             file: Arc::clone(&context.file),
@@ -103,7 +104,7 @@ impl<'n> Site<'n> {
         outer_mode: Mode,
         context: &mut Context<'_>,
         issues: &mut Issues,
-    ) -> Option<(Rule, Value)> {
+    ) -> Option<(Rule, Meaning)> {
         let fields = self.fields;
         if explicit_id.is_some_and(|id| id.chars().count() > 128 || id.chars().any(char::is_control)) {
             self.error("id", issues, "must be at most 128 characters, none of them a control character");
@@ -147,7 +148,7 @@ impl<'n> Site<'n> {
         }
         self.warn(&rule, issues);
         let meaning = meaning(&rule, explicit_id, handler_meaning);
-        Some((rule, meaning))
+        Some((rule, Meaning::of(meaning)))
     }
 
     /// The names of the events. Those that cannot be meant are errors.

@@ -64,7 +64,7 @@ proptest! {
     fn it_finds_what_looking_at_every_rule_finds(
         matchers in prop::collection::vec(
             prop_oneof![
-                Just("*".to_owned()), "[ab]{1,2}", r"\^[ab]{1,2}\$", r"\^\([ab]\|[bc]{1,2}\)\$", r"[ab]\|c", r"\^[abc]\.\*", r"[abc]{1,2}\.",
+                Just("*".to_owned()), "[ab]{1,2}", r"\^[ab]{1,2}\$", r"\^\([ab]\|[bc]{1,2}\)\$", r"[ab]\|c", r"\^[abc]\.\*", r"\^[abc]{1,2}", r"\^[ab]{1,2}\.[ab]\$", r"[abc]{1,2}\.",
             ],
             0..60,
         ),

@@ -113,7 +113,7 @@ impl<'s> Run<'s> {
         }
         let is_warning = |problem: &&Problem| problem.severity == Severity::Warning;
         Catalog {
-            revision: revision(meanings, default_meanings, self.settings).into(),
+            revision: revision(&meanings, &default_meanings, self.settings).into(),
             rules,
             by_event: by_event.into_iter().map(|(event, rules)| (event, EventIndex::new(rules))).collect(),
             defaults,

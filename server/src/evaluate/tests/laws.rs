@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use hookd_condition::Condition;
-use hookd_rules::{Handler, Mode, OnError, PerTier, Timing};
+use hookd_rules::{Handler, Mode, OnError, Pattern, PerTier, Timing};
 
 use super::support::*;
 use crate::model::{
@@ -372,13 +372,9 @@ async fn law_12_silence_is_said() {
     let rules = Rules::default()
         .says(Local, "a", silent())
         .says(Local, "b", silent())
-        .with(|rule| rule.matcher = hookd_rules::Matcher::Pattern(regex_of("Edit")));
+        .with(|rule| rule.matcher = hookd_rules::Matcher::Pattern(Pattern::new("Edit").unwrap().into()));
     let judged = rules.decide(call("PreToolUse", "{}")).await;
     assert_eq!((judged.decision.considered, judged.decision.matched), (2, 1));
-}
-
-fn regex_of(pattern: &str) -> regex::Regex {
-    regex::Regex::new(pattern).unwrap()
 }
 
 #[tokio::test]
