@@ -13,7 +13,7 @@ fn main() {
 }
 
 /// A call of about 500 bytes.
-const PARAMS: &str = r#"{"command":"git push --force origin main && make deploy","description":"Push the branch and deploy it to the staging environment, then wait until the health checks of all services are green","timeout":120000,"cwd":"/home/ann/work/project","environment":{"CI":"true","LANG":"C.UTF-8","REGION":"eu-central-1"},"files":["src/main.rs","src/lib.rs","Cargo.toml","README.md","deploy/chart/values.yaml"],"options":{"dryRun":false,"retries":3,"labels":{"team":"platform","tier":"backend"}},"id":9007199254740993}"#;
+const PARAMS: &str = r#"{"command":"git push --force origin main && make deploy","description":"Push the branch and deploy it to the staging environment, then wait until the health checks of all services are green","timeout":120000,"cwd":"/home/ann/project","environment":{"CI":"true","LANG":"C.UTF-8","REGION":"eu-central-1"},"files":["src/main.rs","src/lib.rs","Cargo.toml","README.md","deploy/chart/values.yaml"],"options":{"dryRun":false,"retries":3,"labels":{"team":"platform","tier":"backend"}},"id":9007199254740993}"#;
 
 const COMMON: &str = "tool == 'Bash' && params.command.startsWith('git push') && !params.command.contains('--dry-run') && params.options.retries < 5";
 
@@ -27,7 +27,7 @@ fn facts() -> Facts<'static> {
         params: PARAMS,
         result: None,
         payload: None,
-        cwd: Some("/home/ann/work/project"),
+        cwd: Some("/home/ann/project"),
         timestamp_ms: 1_700_000_000_000,
         labels: &[],
         claimed: Claimed::default(),
