@@ -141,6 +141,7 @@ fn summary(rule: &RuleSummary) -> Value {
         "final": rule.r#final,
         "must_decide": rule.must_decide,
         "concurrent": rule.concurrent,
+        "when": rule.when,
         "failure_blocks": rule.failure_blocks,
         "description": rule.description,
         "line": rule.line,

@@ -83,6 +83,9 @@ fn row(rule: &Rule) -> [String; 6] {
     if rule.concurrent {
         how.push("concurrent");
     }
+    if rule.when.is_some() {
+        how.push("condition");
+    }
     [
         rule.tier.to_string(),
         rule.id.to_string(),

@@ -157,6 +157,7 @@ fn summary(catalog: &Catalog, rule: &Arc<Rule>) -> v1::RuleSummary {
         description: rule.description.clone(),
         line: count(rule.line),
         concurrent: rule.concurrent,
+        when: rule.when.as_ref().map(|when| when.text().to_owned()).unwrap_or_default(),
     }
 }
 

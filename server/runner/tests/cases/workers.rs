@@ -98,12 +98,9 @@ async fn fifty_calls_at_once_share_a_pool_of_two() {
 #[tokio::test]
 async fn one_that_crashes_in_a_call_fails_it_and_is_replaced() {
     let (runner, mark) = (runner(), Mark::new());
-    let script = format!(
-        "echo started >&2; {}",
-        ECHO.replace(
-            "do ",
-            "do if [ $line = exit ]; then echo last words >&2; exit 3; fi; if [ $line = kill ]; then kill -9 $$; fi; "
-        )
+    let script = ECHO.replace(
+        "do ",
+        "do if [ $line = exit ]; then echo last words >&2; exit 3; fi; if [ $line = kill ]; then kill -9 $$; fi; ",
     );
     let workers = workers(&runner, &mark, &script, SETTINGS);
     let first = said(&workers, "a").await;
