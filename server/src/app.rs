@@ -42,7 +42,7 @@ use crate::{
     },
     run::{Pool, PoolError, PoolSettings},
     settings::{self, Origin, Settings, SettingsError},
-    telemetry,
+    telemetry::{self, DecisionLog},
 };
 use arguments::Arguments;
 use shutdown::Leaving;
@@ -126,10 +126,10 @@ async fn start(arguments: Arguments) -> Result<Exit, StartError> {
         let load = settings.for_rules(settings.listens_locally(), environment());
         return Ok(check::check(&load, &mut io::stdout())?);
     }
-    let _last_lines = telemetry::init(&settings.log).map_err(io::Error::other)?;
+    let (decisions, _last_lines) = telemetry::init(&settings.log).map_err(io::Error::other)?;
     raise_open_files();
     let signals = Signals::install()?;
-    App::bind(origin, settings).await?.serve(signals).await
+    App::bind(origin, settings, decisions).await?.serve(signals).await
 }
 
 /// Lets the process open as many files as it may. A child takes five while it runs, so the usual soft limit of 1024
@@ -146,7 +146,7 @@ fn raise_open_files() {
 
 impl App {
     /// Opens the ports and loads the rules.
-    async fn bind(origin: Origin, settings: Settings) -> Result<Self, StartError> {
+    async fn bind(origin: Origin, settings: Settings, decisions: DecisionLog) -> Result<Self, StartError> {
         let readiness = Readiness::new();
         let starting = readiness.wait_for("start");
         let mut listeners = Vec::new();
@@ -158,7 +158,7 @@ impl App {
         let reload = reload::Reload::start(origin, settings.clone(), environment()).await;
         let live = Live::start(reload.read_settings()).await.map_err(|report| StartError::Rules(Box::new(report)))?;
 
-        let recorder = Arc::new(Recorder::new());
+        let recorder = Arc::new(Recorder::new(decisions));
         let limits = &settings.limits;
         let runner = Runner::new(Capacity {
             children: limits.children,

@@ -11,11 +11,13 @@ use tonic::Code;
 use crate::{
     catalog::Live,
     model::{Decision, Outcome, Ran, Rule, Trigger},
+    telemetry::DecisionLog,
 };
 use metrics::Metrics;
 
 /// Logs and counts. One for the process, shared by all rooms.
 pub struct Recorder {
+    log: DecisionLog,
     metrics: Metrics,
 }
 
@@ -34,10 +36,10 @@ pub struct Gauges {
 }
 
 impl Recorder {
-    /// Nothing recorded yet.
+    /// Nothing recorded yet; decisions will go to `log`.
     #[must_use]
-    pub fn new() -> Self {
-        Self { metrics: Metrics::new() }
+    pub fn new(log: DecisionLog) -> Self {
+        Self { log, metrics: Metrics::new() }
     }
 
     /// Says where the gauges come from.
@@ -47,7 +49,7 @@ impl Recorder {
 
     /// A call was judged; `took` is from its arrival.
     pub fn decision(&self, trigger: &Trigger, decision: &Decision, took: Duration) {
-        audit::log(trigger, decision, took);
+        self.log.decided(|put| audit::fields(trigger, decision, took, put));
         self.metrics.decided(trigger, decision, took);
         for result in &decision.results {
             if result.outcome != Outcome::Queued {
@@ -84,12 +86,6 @@ impl Recorder {
     #[must_use]
     pub fn exposition(&self) -> String {
         self.metrics.exposition()
-    }
-}
-
-impl Default for Recorder {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Logs and trace context.
 
 pub mod call;
+mod decisions;
 mod lines;
 pub mod trace;
 
@@ -8,29 +9,32 @@ use std::io::IsTerminal as _;
 
 use tracing_subscriber::{EnvFilter, Registry, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
+pub use decisions::{DecisionLog, Field};
 pub use lines::LastLines;
 
 use crate::settings::{LogFormat, LogSettings};
 use lines::Lines;
 
-/// Sends logs to stderr from now on, for the whole process: for people on a terminal, as JSON otherwise. What is given
-/// back is to be kept to the end of the process.
+/// Sends logs to stderr from now on, for the whole process: for people on a terminal, as JSON otherwise. Decisions are
+/// logged by what is given back; the second part is to be kept to the end of the process.
 ///
 /// # Errors
 /// Where the filter cannot be parsed, or logs already go somewhere.
-pub fn init(settings: &LogSettings) -> anyhow::Result<LastLines> {
+pub fn init(settings: &LogSettings) -> anyhow::Result<(DecisionLog, LastLines)> {
     let human = match settings.format {
         LogFormat::Auto => std::io::stderr().is_terminal(),
         LogFormat::Human => true,
         LogFormat::Json => false,
     };
     let (writer, last_lines) = Lines::to(std::io::stderr())?;
+    let is_coloured = human && std::io::stderr().is_terminal();
+    let decisions = DecisionLog::to(writer.clone(), human.then_some(is_coloured));
     let lines = tracing_subscriber::fmt::layer().with_writer(writer);
     let registry = Registry::default().with(EnvFilter::try_new(&settings.filter)?);
     if human {
-        registry.with(lines.with_ansi(std::io::stderr().is_terminal()).with_target(false)).try_init()?;
+        registry.with(lines.with_ansi(is_coloured).with_target(false)).try_init()?;
     } else {
         registry.with(lines.json().flatten_event(true).with_current_span(false).with_span_list(false)).try_init()?;
     }
-    Ok(last_lines)
+    Ok((decisions, last_lines))
 }

@@ -117,12 +117,13 @@ mod tests {
     use http_body_util::BodyExt as _;
 
     use super::*;
+    use crate::telemetry::DecisionLog;
 
     fn pages(details: &'static [&'static str]) -> Pages {
         Pages {
             readiness: Readiness::new(),
             details: Arc::new(|| details.iter().map(|line| (*line).to_owned()).collect()),
-            recorder: Arc::new(Recorder::new()),
+            recorder: Arc::new(Recorder::new(DecisionLog::silent())),
         }
     }
 

@@ -3,7 +3,10 @@ use std::sync::Arc;
 use hookd_rules::{Answer, Handler, LoadSettings, Matcher, OnError, SourceSettings, Tier, Timing, Verdict};
 
 use super::*;
-use crate::model::{Capabilities, Cause, DecidedBy, Event, Failed, Failure, Form, RuleResult};
+use crate::{
+    model::{Capabilities, Cause, DecidedBy, Event, Failed, Failure, Form, RuleResult},
+    telemetry::Field,
+};
 
 fn rule(id: &str, tier: Tier, mode: Mode) -> Arc<Rule> {
     Arc::new(Rule {
@@ -92,7 +95,7 @@ fn samples(recorder: &Recorder, names: &[&str]) -> Vec<String> {
 
 #[test]
 fn decisions_are_counted_with_bounded_labels() {
-    let recorder = Recorder::new();
+    let recorder = Recorder::new(DecisionLog::silent());
     let results = vec![
         result(rule("guard", Tier::Managed, Mode::Enforce), Ok(Verdict::Block)),
         result(rule("new", Tier::Managed, Mode::Shadow), Ok(Verdict::Ask)),
@@ -134,7 +137,7 @@ async fn loads_are_counted_and_the_catalog_shows() {
     let live = Live::start(move || Ok(settings.clone())).await.unwrap();
     std::fs::write(&file, rule("sometimes")).unwrap();
     assert!(live.reload().await.is_refused);
-    let recorder = Recorder::new();
+    let recorder = Recorder::new(DecisionLog::silent());
     recorder.watch(Gauges {
         in_flight: Box::new(|| 1),
         background: Box::new(|| 2),
@@ -163,7 +166,7 @@ async fn loads_are_counted_and_the_catalog_shows() {
 
 #[test]
 fn at_most_500_managed_rules_are_named() {
-    let recorder = Recorder::new();
+    let recorder = Recorder::new(DecisionLog::silent());
     let rules = (0..600).map(|n| rule(&format!("rule-{n}"), Tier::Managed, Mode::Enforce)).collect::<Vec<_>>();
     for rule in &rules {
         recorder.background_ended(rule, &Ran::said(Ok(Arc::default())));
@@ -175,41 +178,26 @@ fn at_most_500_managed_rules_are_named() {
 
 #[test]
 fn the_line_of_a_decision_names_things_and_tells_no_texts() {
-    let lines = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let sink = Arc::clone(&lines);
-    let subscriber = tracing_subscriber::fmt()
-        .json()
-        .flatten_event(true)
-        .without_time()
-        .with_target(false)
-        .with_writer(move || Sink(Arc::clone(&sink)))
-        .finish();
     let results = vec![
         result(rule("new", Tier::Managed, Mode::Shadow), Ok(Verdict::Ask)),
         result(rule("mine", Tier::Local, Mode::Enforce), Err(Failure::TimedOut)),
     ];
-    tracing::subscriber::with_default(subscriber, || {
-        Recorder::new().decision(&trigger("Stop"), &decision(Verdict::Ask, results), Duration::from_micros(1234));
+    let mut told = serde_json::Map::new();
+    let decision = decision(Verdict::Ask, results);
+    audit::fields(&trigger("Stop"), &decision, Duration::from_micros(1234), &mut |name, field| {
+        let value = match field {
+            Field::Text(text) => text.into(),
+            Field::Count(count) => count.into(),
+            Field::Flag(flag) => flag.into(),
+            Field::Millis(millis) => millis.into(),
+        };
+        assert_eq!(told.insert(name.to_owned(), value), None);
     });
-    let line = String::from_utf8(lines.lock().unwrap().clone()).unwrap();
     let expected = serde_json::json!({
-        "level": "INFO", "message": "decided", "event": "Stop", "session": "s1", "verdict": "ask",
+        "event": "Stop", "session": "s1", "verdict": "ask",
         "rule": "guard", "tier": "managed", "cause": "rule", "revision": "r1", "considered": 3, "matched": 2,
         "degraded": true, "forgiven": "local/mine: timed_out", "shadow": "managed/new: ask", "decision_id": "d1",
         "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "ms": 1.234,
     });
-    assert_eq!(serde_json::from_str::<serde_json::Value>(&line).unwrap(), expected);
-}
-
-struct Sink(Arc<std::sync::Mutex<Vec<u8>>>);
-
-impl std::io::Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
+    assert_eq!(serde_json::Value::Object(told), expected);
 }

@@ -2,43 +2,49 @@
 
 use std::{
     io::{self, Write},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-        mpsc::{self, Receiver, SyncSender, TrySendError},
-    },
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// How many lines may wait; more are dropped, and their number is logged.
-const WAITING: usize = 8192;
+/// How many bytes may wait; lines over it are dropped, and their number is logged.
+const WAITING: usize = 4 << 20;
 /// How long lines are gathered before they are written together. Waking the thread for each line would cost a call
 /// more than writing the line does.
 const GATHER: Duration = Duration::from_millis(5);
-/// How much is written at once, in bytes.
-const BATCH: usize = 1 << 18;
+/// What the buffers keep of their memory, in bytes.
+const KEPT: usize = 1 << 18;
 /// How long the end of the process waits for lines that are still on their way.
 const FLUSH_LIMIT: Duration = Duration::from_secs(1);
 
 /// Takes lines. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct Lines {
-    sender: SyncSender<Message>,
-    dropped: Arc<AtomicU64>,
-}
+pub(super) struct Lines(Arc<Waiting>);
 
 /// Sees to it that the last lines get out: dropping it waits for them, for a second at most.
 #[derive(Debug)]
 #[must_use = "the last lines get out when this is dropped"]
 pub struct LastLines(Lines);
 
-#[derive(Debug)]
-enum Message {
-    Line(Vec<u8>),
-    Flush(SyncSender<()>),
+/// What waits. One buffer for all lines: it is held for as long as it takes to copy a line, and a line that is freed by
+/// the thread that writes it would cost more than that.
+#[derive(Debug, Default)]
+struct Waiting {
+    state: Mutex<State>,
+    /// Something waits, or is to be flushed.
+    filled: Condvar,
+    /// Everything that waited was written.
+    flushed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    bytes: Vec<u8>,
+    dropped: u64,
+    is_writing: bool,
+    is_flushing: bool,
 }
 
 impl Lines {
@@ -47,20 +53,33 @@ impl Lines {
     /// # Errors
     /// Where no thread can be had.
     pub(super) fn to(out: impl Write + Send + 'static) -> io::Result<(Self, LastLines)> {
-        let (sender, receiver) = mpsc::sync_channel(WAITING);
-        let lines = Self { sender, dropped: Arc::default() };
-        let dropped = Arc::clone(&lines.dropped);
-        thread::Builder::new().name("log".to_owned()).spawn(move || write(&receiver, out, &dropped))?;
+        let lines = Self(Arc::default());
+        let waiting = Arc::clone(&lines.0);
+        thread::Builder::new().name("log".to_owned()).spawn(move || write(&waiting, out))?;
         Ok((lines.clone(), LastLines(lines)))
+    }
+
+    /// Takes one whole line, its line break included; waits for nobody who reads.
+    pub(super) fn add(&self, line: &[u8]) {
+        let mut state = self.0.state();
+        let after = state.bytes.len().saturating_add(line.len());
+        if after > WAITING {
+            state.dropped = state.dropped.saturating_add(1);
+            return;
+        }
+        let was_empty = state.bytes.is_empty();
+        state.bytes.extend_from_slice(line);
+        drop(state);
+        if was_empty {
+            self.0.filled.notify_one();
+        }
     }
 }
 
 impl Write for Lines {
     /// Takes one whole line; never blocks.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if let Err(TrySendError::Full(_)) = self.sender.try_send(Message::Line(line.to_vec())) {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
-        }
+        self.add(line);
         Ok(line.len())
     }
 
@@ -79,63 +98,72 @@ impl<'w> MakeWriter<'w> for Lines {
 
 impl Drop for LastLines {
     fn drop(&mut self) {
-        let (done, flushed) = mpsc::sync_channel(1);
-        if self.0.sender.try_send(Message::Flush(done)).is_ok() {
-            let _ = flushed.recv_timeout(FLUSH_LIMIT);
+        let waiting = &self.0.0;
+        let end = Instant::now().checked_add(FLUSH_LIMIT);
+        let mut state = waiting.state();
+        while (state.is_writing || !state.bytes.is_empty())
+            && let Some(left) = end.and_then(|end| end.checked_duration_since(Instant::now()))
+        {
+            state.is_flushing = true;
+            waiting.filled.notify_one();
+            state = waiting.flushed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }
 
-fn write(lines: &Receiver<Message>, mut out: impl Write, dropped: &AtomicU64) {
+impl Waiting {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn write(waiting: &Waiting, mut out: impl Write) {
     let mut batch = Vec::new();
-    while let Ok(message) = lines.recv() {
-        let mut flushed = gather(message, &mut batch);
-        if flushed.is_none() {
-            thread::park_timeout(GATHER);
+    loop {
+        let mut state = waiting.state();
+        while state.bytes.is_empty() {
+            state = waiting.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        while batch.len() < BATCH
-            && let Ok(message) = lines.try_recv()
-        {
-            flushed = gather(message, &mut batch).or(flushed);
-        }
+        let gathering = |state: &mut State| !state.is_flushing;
+        let gathered = waiting.filled.wait_timeout_while(state, GATHER, gathering);
+        let mut state = gathered.unwrap_or_else(PoisonError::into_inner).0;
+        std::mem::swap(&mut state.bytes, &mut batch);
+        let dropped = std::mem::take(&mut state.dropped);
+        state.is_writing = true;
+        drop(state);
         // Nobody is left to be told that the log cannot be written.
         let _ = out.write_all(&batch).and_then(|()| out.flush());
         batch.clear();
-        if let Some(done) = flushed {
-            let _ = done.send(());
+        batch.shrink_to(KEPT);
+        if dropped > 0 {
+            tracing::warn!(count = dropped, "log lines were dropped: they were not read fast enough");
         }
-        let count = dropped.swap(0, Ordering::Relaxed);
-        if count > 0 {
-            tracing::warn!(count, "log lines were dropped: they were not read fast enough");
+        let mut state = waiting.state();
+        state.is_writing = false;
+        if state.bytes.is_empty() {
+            state.is_flushing = false;
+            drop(state);
+            waiting.flushed.notify_all();
         }
-    }
-}
-
-/// Adds a line to the batch, or gives back who waits for the batch to be written.
-fn gather(message: Message, batch: &mut Vec<u8>) -> Option<SyncSender<()>> {
-    match message {
-        Message::Line(line) => {
-            batch.extend_from_slice(&line);
-            None
-        }
-        Message::Flush(done) => Some(done),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::sync::mpsc::{self, Receiver, Sender};
 
     use super::*;
 
-    /// Writes nothing until it may.
+    /// Says that it is asked to write, and writes nothing until it may.
     struct Stuck {
+        asked: Sender<()>,
         may_write: Receiver<()>,
         written: Arc<Mutex<Vec<u8>>>,
     }
 
     impl Write for Stuck {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let _ = self.asked.send(());
             let _ = self.may_write.recv();
             self.written.lock().unwrap().extend_from_slice(bytes);
             Ok(bytes.len())
@@ -148,23 +176,29 @@ mod tests {
 
     #[test]
     fn a_log_that_nobody_reads_holds_nobody_up_and_the_last_lines_get_out() {
-        let (let_write, may_write) = mpsc::channel();
+        let ((asked, being_asked), (let_write, may_write)) = (mpsc::channel(), mpsc::channel());
         let written = Arc::new(Mutex::new(Vec::new()));
-        let (mut lines, last) = Lines::to(Stuck { may_write, written: Arc::clone(&written) }).unwrap();
-        // One batch can be on its way besides those that wait.
-        let (line, in_a_batch) = ([b'x'; 1024], BATCH / 1024 + 1);
-        let sent = WAITING + 2 * in_a_batch;
-        for _ in 0..sent {
+        let (mut lines, last) = Lines::to(Stuck { asked, may_write, written: Arc::clone(&written) }).unwrap();
+        let line = [b'x'; 1024];
+        lines.write_all(&line).unwrap();
+        being_asked.recv().unwrap();
+        let taken = WAITING / line.len();
+        for _ in 0..taken + 10 {
             lines.write_all(&line).unwrap();
         }
-        let dropped = usize::try_from(lines.dropped.load(Ordering::Relaxed)).unwrap();
-        assert!((in_a_batch..=2 * in_a_batch).contains(&dropped), "{dropped}");
+        assert_eq!(lines.0.state().dropped, 10);
         drop(let_write);
-        // The queue is full: the flush finds its place once the thread has gone on.
-        while Arc::strong_count(&written) == 2 && written.lock().unwrap().len() < 100 {
-            thread::yield_now();
-        }
         drop(last);
-        assert_eq!(written.lock().unwrap().len(), (sent - dropped) * line.len());
+        assert_eq!(written.lock().unwrap().len(), (1 + taken) * line.len());
+    }
+
+    #[test]
+    fn the_end_does_not_wait_for_ever() {
+        let ((asked, being_asked), (let_write, may_write)) = (mpsc::channel(), mpsc::channel());
+        let (mut lines, last) = Lines::to(Stuck { asked, may_write, written: Arc::default() }).unwrap();
+        lines.write_all(b"never read\n").unwrap();
+        being_asked.recv().unwrap();
+        drop(last);
+        drop(let_write);
     }
 }

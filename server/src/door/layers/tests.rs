@@ -18,7 +18,10 @@ use crate::{
     record::Recorder,
     rpc::status::DECISION_ID,
     settings::{Http2Settings, Listen},
-    telemetry::call::{Call, Peer},
+    telemetry::{
+        DecisionLog,
+        call::{Call, Peer},
+    },
 };
 
 const LIMIT: usize = 4096;
@@ -68,7 +71,7 @@ async fn serve(places: usize) -> Served {
 }
 
 async fn serve_for(places: usize, age: Duration) -> Served {
-    let (drain, open, recorder) = (Drain::new(), TaskTracker::new(), Arc::new(Recorder::new()));
+    let (drain, open, recorder) = (Drain::new(), TaskTracker::new(), Arc::new(Recorder::new(DecisionLog::silent())));
     let layers = Layers {
         places: Arc::new(Semaphore::new(places)),
         message_bytes: LIMIT,
