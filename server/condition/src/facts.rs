@@ -1,8 +1,11 @@
 //! What an expression sees of a call.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    borrow::Cow,
+    sync::{Arc, OnceLock},
+};
 
-use hookd_json::{Map, Value};
+use hookd_json::{Json, Members};
 
 use crate::{EvaluationError, functions::ShellTexts, references::Variable};
 
@@ -84,10 +87,10 @@ impl<'a> Claimed<'a> {
 #[derive(Debug)]
 pub struct Facts<'a> {
     call: Call<'a>,
-    params: OnceLock<Result<Value, EvaluationError>>,
-    result: OnceLock<Result<Value, EvaluationError>>,
-    payload: OnceLock<Result<Value, EvaluationError>>,
-    caller: OnceLock<Value>,
+    params: OnceLock<Result<Json<'a>, EvaluationError>>,
+    result: OnceLock<Result<Json<'a>, EvaluationError>>,
+    payload: OnceLock<Result<Json<'a>, EvaluationError>>,
+    caller: OnceLock<Json<'a>>,
     /// What the groups of patterns found, by the group's id. Later groups are asked anew.
     found: [OnceLock<(u64, Option<u64>)>; 8],
     shell: OnceLock<Arc<ShellTexts>>,
@@ -114,16 +117,18 @@ impl<'a> Facts<'a> {
         &self.call
     }
 
-    pub(crate) fn params(&self) -> Result<&Value, &EvaluationError> {
-        self.params.get_or_init(|| parsed("params", Some(self.call.params), || Value::Object(Map::new()))).as_ref()
+    pub(crate) fn params(&self) -> Result<&Json<'a>, &EvaluationError> {
+        self.params
+            .get_or_init(|| parsed("params", Some(self.call.params), || Json::Object(Members::default())))
+            .as_ref()
     }
 
-    pub(crate) fn result(&self) -> Result<&Value, &EvaluationError> {
-        self.result.get_or_init(|| parsed("result", self.call.result, || Value::Null)).as_ref()
+    pub(crate) fn result(&self) -> Result<&Json<'a>, &EvaluationError> {
+        self.result.get_or_init(|| parsed("result", self.call.result, || Json::Null)).as_ref()
     }
 
-    pub(crate) fn payload(&self) -> Result<&Value, &EvaluationError> {
-        self.payload.get_or_init(|| parsed("payload", self.call.payload, || Value::Object(Map::new()))).as_ref()
+    pub(crate) fn payload(&self) -> Result<&Json<'a>, &EvaluationError> {
+        self.payload.get_or_init(|| parsed("payload", self.call.payload, || Json::Object(Members::default()))).as_ref()
     }
 
     /// What `find` gave for the group `id`, asked once. `None`: one by one.
@@ -148,32 +153,33 @@ impl<'a> Facts<'a> {
         self.shell.get_or_init(Arc::default)
     }
 
-    pub(crate) fn caller(&self) -> &Value {
+    pub(crate) fn caller(&self) -> &Json<'a> {
         self.caller.get_or_init(|| {
-            let claimed = &self.call.claimed;
-            let mut said = Map::new();
-            for key in CLAIMED {
-                if let Some(value) = claimed.get(key) {
-                    said.insert(key.to_owned(), Value::String(value.to_owned()));
-                }
-            }
-            said.insert("labels".to_owned(), object(claimed.labels));
-            let mut caller = Map::new();
-            caller.insert("labels".to_owned(), object(self.call.labels));
-            caller.insert("claimed".to_owned(), Value::Object(said));
-            Value::Object(caller)
+            let claimed = self.call.claimed;
+            let said = CLAIMED.iter().filter_map(|key| Some((*key, text(claimed.get(key)?))));
+            let said = said.chain([("labels", object(claimed.labels))]).collect();
+            Json::Object([("labels", object(self.call.labels)), ("claimed", Json::Object(said))].into_iter().collect())
         })
     }
 }
 
-fn object(pairs: &[(String, String)]) -> Value {
-    Value::Object(pairs.iter().map(|(key, value)| (key.clone(), Value::String(value.clone()))).collect())
+fn text(text: &str) -> Json<'_> {
+    Json::Text(Cow::Borrowed(text))
 }
 
-fn parsed(what: &str, text: Option<&str>, absent: impl FnOnce() -> Value) -> Result<Value, EvaluationError> {
+/// A label that is given twice counts as it was given last.
+fn object(pairs: &[(String, String)]) -> Json<'_> {
+    Json::Object(pairs.iter().rev().map(|(key, value)| (key.as_str(), text(value))).collect())
+}
+
+fn parsed<'a>(
+    what: &str,
+    text: Option<&'a str>,
+    absent: impl FnOnce() -> Json<'a>,
+) -> Result<Json<'a>, EvaluationError> {
     match text {
         None | Some("") => Ok(absent()),
-        Some(text) => hookd_json::parse(text).map_err(|error| EvaluationError::new(format!("`{what}`: {error}"))),
+        Some(text) => hookd_json::read(text).map_err(|error| EvaluationError::new(format!("`{what}`: {error}"))),
     }
 }
 
@@ -181,7 +187,7 @@ fn parsed(what: &str, text: Option<&str>, absent: impl FnOnce() -> Value) -> Res
 pub(crate) enum Seen<'f> {
     Text(Option<&'f str>),
     Int(i64),
-    Json(Result<&'f Value, &'f EvaluationError>),
+    Json(Result<&'f Json<'f>, &'f EvaluationError>),
 }
 
 /// The value of `variable` in `facts`.

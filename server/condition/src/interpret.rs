@@ -67,13 +67,13 @@ impl Interpreted {
 }
 
 /// What the names in an expression stand for.
-struct Scope<'s> {
-    facts: &'s Facts<'s>,
+struct Scope<'s, 'c> {
+    facts: &'s Facts<'c>,
     constants: &'s [Constant],
     meter: Meter,
 }
 
-impl cel::context::VariableResolver for Scope<'_> {
+impl cel::context::VariableResolver for Scope<'_, '_> {
     fn resolve<'b>(&'b self, name: &str) -> Option<CowVal<'b, 'b>> {
         if let Some(hidden) = name.strip_prefix('@') {
             return match hidden.parse::<usize>() {
@@ -88,7 +88,7 @@ impl cel::context::VariableResolver for Scope<'_> {
             facts::Seen::Text(text) => path.next().is_none().then(|| values::text(text)),
             facts::Seen::Int(int) => path.next().is_none().then(|| values::int(int)),
             facts::Seen::Json(Ok(value)) => {
-                let found = path.try_fold(value, |value, key| value.as_object()?.get(key))?;
+                let found = path.try_fold(value, |value, key| value.get(key))?;
                 Some(CowVal::Owned(from_json(found)))
             }
             facts::Seen::Json(Err(error)) => Some(values::broken(error)),

@@ -6,9 +6,9 @@
 mod compare;
 mod lower;
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
-use hookd_json::{Number, Value};
+use hookd_json::{Json, Members, Number, Value};
 
 use self::compare::{equal, order};
 pub(crate) use self::lower::{lower, lower_value};
@@ -128,10 +128,10 @@ enum Item<'v> {
     Bool(bool),
     Number(Numeric),
     /// A number that fits no CEL type.
-    Big(&'v Number),
+    Big(&'v str),
     Text(&'v str),
-    List(&'v [Value]),
-    Map(&'v hookd_json::Map<String, Value>),
+    List(&'v [Json<'v>]),
+    Map(&'v Members<'v>),
 }
 
 /// Why a part has no value. Words are made only for the one that is told.
@@ -140,7 +140,7 @@ pub(crate) enum Fault<'v> {
     NoSuchKey(&'v str),
     OutOfBounds,
     Takes(&'static str, &'static str, &'static str),
-    Unfit(&'v Number),
+    Unfit(&'v str),
     Broken(&'v EvaluationError),
     Said(EvaluationError),
 }
@@ -175,15 +175,15 @@ impl Item<'_> {
     }
 }
 
-impl<'v> From<&'v Value> for Item<'v> {
-    fn from(value: &'v Value) -> Self {
+impl<'v> From<&'v Json<'v>> for Item<'v> {
+    fn from(value: &'v Json<'v>) -> Self {
         match value {
-            Value::Null => Item::Null,
-            Value::Bool(value) => Item::Bool(*value),
-            Value::Number(number) => numeric(number).map_or(Item::Big(number), Item::Number),
-            Value::String(text) => Item::Text(text),
-            Value::Array(items) => Item::List(items),
-            Value::Object(map) => Item::Map(map),
+            Json::Null => Item::Null,
+            Json::Bool(value) => Item::Bool(*value),
+            Json::Number(digits) => numeric(digits).map_or(Item::Big(digits), Item::Number),
+            Json::Text(text) => Item::Text(text),
+            Json::List(items) => Item::List(items),
+            Json::Object(members) => Item::Map(members),
         }
     }
 }
@@ -238,7 +238,7 @@ impl Operand {
     }
 
     /// The JSON value of a variable or a look-up in one.
-    fn json<'v>(&'v self, facts: &'v Facts<'_>) -> Result<&'v Value, Fault<'v>> {
+    fn json<'v>(&'v self, facts: &'v Facts<'_>) -> Result<&'v Json<'v>, Fault<'v>> {
         let (root, steps): (_, &[Step]) = match self {
             Self::Variable(root) => (*root, &[]),
             Self::Path(root, steps) => (*root, steps),
@@ -250,8 +250,8 @@ impl Operand {
         let mut value = value.map_err(Fault::Broken)?;
         for step in steps {
             value = match (step, value) {
-                (Step::Key(key), Value::Object(map)) => member(map, key).ok_or(Fault::NoSuchKey(key))?,
-                (Step::Index(index), Value::Array(items)) => items.get(*index).ok_or(Fault::OutOfBounds)?,
+                (Step::Key(key), Json::Object(members)) => members.get(key).ok_or(Fault::NoSuchKey(key))?,
+                (Step::Index(index), Json::List(items)) => items.get(*index).ok_or(Fault::OutOfBounds)?,
                 (Step::Key(_), other) => return Err(Fault::Takes("a look-up", "a map", Item::from(other).noun())),
                 (Step::Index(_), other) => return Err(Fault::Takes("an index", "a list", Item::from(other).noun())),
             };
@@ -265,14 +265,6 @@ impl Operand {
             item => Err(Fault::Takes(function, "a string", item.noun())),
         }
     }
-}
-
-/// The value of `key`. Objects are mostly small, and then looking at each key is faster than hashing one.
-fn member<'v>(map: &'v hookd_json::Map<String, Value>, key: &str) -> Option<&'v Value> {
-    if map.len() > 16 {
-        return map.get(key);
-    }
-    map.iter().find(|(known, _)| *known == key).map(|(_, value)| value)
 }
 
 fn both<'v>(pair: &'v [Operand; 2], facts: &'v Facts<'_>) -> Result<[Item<'v>; 2], Fault<'v>> {
@@ -297,7 +289,7 @@ impl Test {
                 item => Err(Fault::Takes("a condition", "a boolean", item.noun())),
             },
             Self::Has(parent, key) => match parent.find(facts)? {
-                Item::Map(map) => Ok(member(map, key).is_some()),
+                Item::Map(map) => Ok(map.get(key).is_some()),
                 item => Err(Fault::Takes("`has`", "a map", item.noun())),
             },
             Self::Present(operand) => Ok(operand.find(facts).is_ok()),
@@ -419,7 +411,7 @@ fn absorbing<'v>(decisive: bool, tests: &'v [Test], facts: &'v Facts<'_>) -> Res
 fn contains<'v>(container: Item<'v>, element: Item<'v>) -> Result<bool, Fault<'v>> {
     match (container, element) {
         (Item::List(items), element) => Ok(items.iter().any(|item| equal(item.into(), element))),
-        (Item::Map(map), Item::Text(key)) => Ok(map.contains_key(key)),
+        (Item::Map(map), Item::Text(key)) => Ok(map.get(key).is_some()),
         (Item::Map(_), Item::Bool(_) | Item::Number(_)) => Ok(false),
         (Item::Map(_), element) => Err(Fault::Takes("`in` a map", "a key", element.noun())),
         (container, _) => Err(Fault::Takes("`in`", "a list or a map", container.noun())),
@@ -430,9 +422,18 @@ impl Given {
     /// The value.
     pub(crate) fn value(&self, facts: &Facts<'_>) -> Result<Value, EvaluationError> {
         match self {
-            Self::Operand(operand) => Ok(take(operand, facts)?.into_owned()),
+            Self::Operand(operand) => Ok(match part(operand, facts)? {
+                Some(part) => part.clone().into_value(),
+                None => made(operand.item(facts)?)?,
+            }),
             Self::Redact(operand, pattern, with) => {
-                let value = take(operand, facts)?;
+                let value = match part(operand, facts)? {
+                    Some(part) => Cow::Borrowed(part),
+                    None => match operand.item(facts)? {
+                        Item::Text(text) => Cow::Owned(Json::Text(Cow::Borrowed(text))),
+                        item => return Ok(made(item)?),
+                    },
+                };
                 let redacted = pattern.with_regex(|regex| redact(&value, regex, with))?;
                 redacted.map_err(EvaluationError::new)
             }
@@ -441,19 +442,23 @@ impl Given {
     }
 }
 
-/// The value of `operand`, copied only where it is no part of the call already.
-fn take<'v>(operand: &'v Operand, facts: &'v Facts<'_>) -> Result<std::borrow::Cow<'v, Value>, Fault<'v>> {
-    use std::borrow::Cow;
-    if let Operand::Path(..)
-    | Operand::Variable(Variable::Params | Variable::Result | Variable::Payload | Variable::Caller) = operand
-    {
-        let value = operand.json(facts)?;
-        return match value.into() {
-            Item::Big(number) => Err(Fault::Unfit(number)),
-            _ => Ok(Cow::Borrowed(value)),
-        };
+/// The value of `operand`, where it is a part of the call's JSON.
+fn part<'v>(operand: &'v Operand, facts: &'v Facts<'_>) -> Result<Option<&'v Json<'v>>, Fault<'v>> {
+    let (Operand::Path(..)
+    | Operand::Variable(Variable::Params | Variable::Result | Variable::Payload | Variable::Caller)) = operand
+    else {
+        return Ok(None);
+    };
+    let value = operand.json(facts)?;
+    match value.into() {
+        Item::Big(digits) => Err(Fault::Unfit(digits)),
+        _ => Ok(Some(value)),
     }
-    Ok(Cow::Owned(match operand.item(facts)? {
+}
+
+/// The value of something that is no part of the call's JSON.
+fn made(item: Item<'_>) -> Result<Value, Fault<'_>> {
+    Ok(match item {
         Item::Null => Value::Null,
         Item::Bool(value) => Value::Bool(value),
         Item::Number(Numeric::Int(int)) => Value::Number(int.into()),
@@ -461,11 +466,11 @@ fn take<'v>(operand: &'v Operand, facts: &'v Facts<'_>) -> Result<std::borrow::C
         Item::Number(Numeric::Double(double)) => {
             Number::from_f64(double).map(Value::Number).ok_or_else(|| said(format!("JSON has no number {double}")))?
         }
-        Item::Big(number) => return Err(Fault::Unfit(number)),
+        Item::Big(digits) => return Err(Fault::Unfit(digits)),
         Item::Text(text) => Value::String(text.to_owned()),
-        Item::List(items) => Value::Array(items.to_vec()),
-        Item::Map(map) => Value::Object(map.clone()),
-    }))
+        Item::List(items) => Json::List(items.to_vec()).into_value(),
+        Item::Map(members) => Json::Object(members.clone()).into_value(),
+    })
 }
 
 #[cfg(test)]

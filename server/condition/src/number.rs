@@ -1,7 +1,5 @@
 //! JSON numbers as CEL sees them.
 
-use hookd_json::Number;
-
 /// A number that CEL has a type for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Numeric {
@@ -10,11 +8,10 @@ pub(crate) enum Numeric {
     Double(f64),
 }
 
-/// The CEL number of the same value: `int` or `uint` where an integer fits, `double` for what is written with a
+/// The CEL number that is written `digits`: `int` or `uint` where an integer fits, `double` for what is written with a
 /// point or an exponent. `None` for an integer over 64 bits and for a decimal out of range: they fit no CEL type, and
 /// are never rounded silently.
-pub(crate) fn numeric(number: &Number) -> Option<Numeric> {
-    let digits = number.as_str();
+pub(crate) fn numeric(digits: &str) -> Option<Numeric> {
     if digits.bytes().any(|byte| matches!(byte, b'.' | b'e' | b'E')) {
         return digits.parse().ok().filter(|double: &f64| double.is_finite()).map(Numeric::Double);
     }
@@ -22,7 +19,7 @@ pub(crate) fn numeric(number: &Number) -> Option<Numeric> {
     int.or_else(|_| digits.parse().map(Numeric::Uint)).ok()
 }
 
-/// Why `number` has no CEL value.
-pub(crate) fn unfit(number: &Number) -> String {
-    format!("the number {number} fits no CEL type (int and uint have 64 bits)")
+/// Why the number `digits` has no CEL value.
+pub(crate) fn unfit(digits: &str) -> String {
+    format!("the number {digits} fits no CEL type (int and uint have 64 bits)")
 }

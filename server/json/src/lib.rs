@@ -7,16 +7,13 @@
 //! The values are [`serde_json::Value`] with `arbitrary_precision`, but they are built here and not by `serde_json`'s
 //! deserialiser, which takes an object with a certain reserved key for a number.
 
-use std::{
-    collections::HashSet,
-    hash::{BuildHasher as _, RandomState},
-};
-
-use jiter::{Jiter, JiterError, Peek};
-pub use serde_json::{Map, Number, Value};
-
+mod json;
+mod reader;
 mod spanned;
 
+pub use serde_json::{Map, Number, Value};
+
+pub use json::{Json, Members};
 pub use spanned::{Entry, Node, Place, Tree, parse_spanned};
 
 /// How deeply arrays and objects may be nested.
@@ -79,195 +76,34 @@ impl Kind {
     }
 }
 
+/// Reads the one value in `text`, borrowing from it what it can.
+///
+/// # Errors
+/// [`JsonError`] with the first place that is not strict JSON.
+pub fn read(text: &str) -> Result<Json<'_>, JsonError> {
+    reader::read(text)
+}
+
 /// Parses the one value in `text`.
 ///
 /// # Errors
 /// [`JsonError`] with the first place that is not strict JSON.
 pub fn parse(text: &str) -> Result<Value, JsonError> {
-    let mut reader = Reader::new(text);
-    let peek = reader.peek()?;
-    let value = reader.value(peek, 0)?;
-    reader.finish()?;
-    Ok(value)
+    read(text).map(Json::into_value)
 }
 
-/// Checks that `text` is one strict JSON value, without building it, and says of what type it is.
+/// Checks that `text` is one strict JSON value and says of what type it is.
 ///
 /// # Errors
 /// [`JsonError`] exactly where [`parse`] gives one.
 pub fn check(text: &str) -> Result<Kind, JsonError> {
-    match skim(text) {
-        Ok((kind, false)) => Ok(kind),
-        // Two keys with one hash, or an error behind them: look which of the two comes first.
-        _ => parse(text).map(|value| Kind::of(&value)),
-    }
+    read(text).map(|value| value.kind())
 }
 
 /// The text of `value` on one line, digits kept.
 #[must_use]
 pub fn to_text(value: &Value) -> String {
     value.to_string()
-}
-
-/// Reads the one value in `text` and forgets it; the second part says whether some object may have a key twice.
-fn skim(text: &str) -> Result<(Kind, bool), JsonError> {
-    let mut reader = Reader::new(text);
-    let peek = reader.peek()?;
-    let skimmed = reader.skim(peek, 0)?;
-    reader.finish()?;
-    Ok(skimmed)
-}
-
-struct Reader<'j> {
-    jiter: Jiter<'j>,
-    hasher: RandomState,
-}
-
-impl<'j> Reader<'j> {
-    fn new(text: &'j str) -> Self {
-        Self { jiter: Jiter::new(text.as_bytes()), hasher: RandomState::new() }
-    }
-
-    fn error(&self, error: &JiterError) -> JsonError {
-        let position = error.get_position(&self.jiter);
-        let message = error.error_type.to_string();
-        let message = message.strip_prefix("Invalid JSON: ").unwrap_or(&message).to_owned();
-        JsonError { message, line: position.line, column: position.column }
-    }
-
-    fn error_here(&self, message: String) -> JsonError {
-        let position = self.jiter.current_position();
-        JsonError { message, line: position.line, column: position.column }
-    }
-
-    fn peek(&mut self) -> Result<Peek, JsonError> {
-        self.jiter.peek().map_err(|error| self.error(&error))
-    }
-
-    fn finish(&mut self) -> Result<(), JsonError> {
-        self.jiter.finish().map_err(|error| self.error(&error))
-    }
-
-    fn deeper(&self, depth: usize) -> Result<usize, JsonError> {
-        if depth >= MAX_DEPTH {
-            return Err(self.error_here(format!("nested more than {MAX_DEPTH} deep")));
-        }
-        Ok(depth.saturating_add(1))
-    }
-
-    fn value(&mut self, peek: Peek, depth: usize) -> Result<Value, JsonError> {
-        match peek {
-            Peek::Null => self.jiter.known_null().map(|()| Value::Null).map_err(|error| self.error(&error)),
-            Peek::True | Peek::False => {
-                self.jiter.known_bool(peek).map(Value::Bool).map_err(|error| self.error(&error))
-            }
-            Peek::String => {
-                let text = self.jiter.known_str().map(str::to_owned);
-                text.map(Value::String).map_err(|error| self.error(&error))
-            }
-            Peek::Array => {
-                let depth = self.deeper(depth)?;
-                let mut items = Vec::new();
-                let mut next = self.jiter.known_array().map_err(|error| self.error(&error))?;
-                while let Some(peek) = next {
-                    items.push(self.value(peek, depth)?);
-                    next = self.jiter.array_step().map_err(|error| self.error(&error))?;
-                }
-                Ok(Value::Array(items))
-            }
-            Peek::Object => {
-                let depth = self.deeper(depth)?;
-                let mut map = Map::new();
-                let mut next = owned(self.jiter.known_object()).map_err(|error| self.error(&error))?;
-                while let Some(key) = next {
-                    if map.contains_key(&key) {
-                        return Err(self.error_here(format!("duplicate key `{key}`")));
-                    }
-                    let peek = self.peek()?;
-                    let value = self.value(peek, depth)?;
-                    map.insert(key, value);
-                    next = owned(self.jiter.next_key()).map_err(|error| self.error(&error))?;
-                }
-                Ok(Value::Object(map))
-            }
-            _ => {
-                let digits =
-                    self.jiter.known_number_bytes(peek).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-                digits
-                    .map(|digits| Value::Number(Number::from_string_unchecked(digits)))
-                    .map_err(|error| self.error(&error))
-            }
-        }
-    }
-
-    /// Reads one value and forgets it; the second part says whether some object may have a key twice.
-    fn skim(&mut self, peek: Peek, depth: usize) -> Result<(Kind, bool), JsonError> {
-        let mut repeats = false;
-        let kind = match peek {
-            Peek::Null => self.jiter.known_null().map(|()| Kind::Null).map_err(|error| self.error(&error))?,
-            Peek::True | Peek::False => {
-                self.jiter.known_bool(peek).map(|_| Kind::Bool).map_err(|error| self.error(&error))?
-            }
-            Peek::String => {
-                let read = self.jiter.known_str().map(|_| Kind::String);
-                read.map_err(|error| self.error(&error))?
-            }
-            Peek::Array => {
-                let depth = self.deeper(depth)?;
-                let mut next = self.jiter.known_array().map_err(|error| self.error(&error))?;
-                while let Some(peek) = next {
-                    repeats |= self.skim(peek, depth)?.1;
-                    next = self.jiter.array_step().map_err(|error| self.error(&error))?;
-                }
-                Kind::Array
-            }
-            Peek::Object => {
-                let depth = self.deeper(depth)?;
-                let mut seen = Seen::default();
-                let hasher = &self.hasher;
-                let mut next = self.jiter.known_object().map(|key| key.map(|key| hasher.hash_one(key)));
-                while let Some(hash) = next.map_err(|error| self.error(&error))? {
-                    repeats |= seen.repeats(hash);
-                    let peek = self.peek()?;
-                    repeats |= self.skim(peek, depth)?.1;
-                    let hasher = &self.hasher;
-                    next = self.jiter.next_key().map(|key| key.map(|key| hasher.hash_one(key)));
-                }
-                Kind::Object
-            }
-            _ => {
-                let read = self.jiter.known_number_bytes(peek).map(|_| Kind::Number);
-                read.map_err(|error| self.error(&error))?
-            }
-        };
-        Ok((kind, repeats))
-    }
-}
-
-/// Hashes of the keys of one object: a few without allocating, any number with.
-#[derive(Default)]
-struct Seen {
-    few: [u64; 12],
-    count: usize,
-    many: HashSet<u64>,
-}
-
-impl Seen {
-    fn repeats(&mut self, hash: u64) -> bool {
-        if self.few.iter().take(self.count).any(|seen| *seen == hash) {
-            return true;
-        }
-        if let Some(slot) = self.few.get_mut(self.count) {
-            *slot = hash;
-            self.count = self.count.saturating_add(1);
-            return false;
-        }
-        !self.many.insert(hash)
-    }
-}
-
-fn owned(key: Result<Option<&str>, JiterError>) -> Result<Option<String>, JiterError> {
-    key.map(|key| key.map(str::to_owned))
 }
 
 #[cfg(test)]
@@ -295,6 +131,30 @@ mod tests {
         }
         assert_ne!(parse("1"), parse("1.0"));
         assert_ne!(parse(r#"{"a":{"$serde_json::private::Number":"1"}}"#), parse(r#"{"a":1}"#));
+    }
+
+    #[test]
+    fn what_is_read_borrows_from_the_text_unless_it_has_escapes() {
+        use std::borrow::Cow::{Borrowed, Owned};
+        let text = r#" {"a" : "b", "\u0063": ["d\n", 1.50 , -2e3]}"#;
+        let Ok(Json::Object(members)) = read(text) else { panic!() };
+        assert!(matches!(members.get("a"), Some(Json::Text(Borrowed("b")))));
+        let Some(Json::List(items)) = members.get("c") else { panic!() };
+        assert_eq!(**items, [Json::Text("d\n".into()), Json::Number("1.50"), Json::Number("-2e3")]);
+        assert!(matches!(items[0], Json::Text(Owned(_))));
+    }
+
+    #[test]
+    fn members_are_found_among_few_and_many() {
+        for count in [0, 1, 16, 17, 1000] {
+            let text = (0..count).map(|i| format!("\"k{i}\":{i}")).collect::<Vec<_>>().join(",");
+            let text = format!("{{{text}}}");
+            let Ok(Json::Object(members)) = read(&text) else { panic!() };
+            assert_eq!(members.len(), count);
+            let found = (0..=count).filter_map(|i| members.get(&format!("k{i}")).cloned()).collect::<Vec<_>>();
+            let expected = (0..count).map(|i| i.to_string()).collect::<Vec<_>>();
+            assert_eq!(found, expected.iter().map(|digits| Json::Number(digits)).collect::<Vec<_>>());
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::{collections::HashSet, fmt};
 
 use jiter::Peek;
 
-use crate::{JsonError, Kind, Map, Number, Reader, Value};
+use crate::{Json, JsonError, Kind, Map, Number, Value, reader::Reader};
 
 /// A place in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -144,6 +144,10 @@ impl fmt::Debug for Short<'_> {
     }
 }
 
+fn own(key: Option<&str>) -> Option<String> {
+    key.map(str::to_owned)
+}
+
 struct Walk<'j> {
     reader: Reader<'j>,
     text: &'j str,
@@ -174,7 +178,7 @@ impl Walk<'_> {
                 let mut entries = Vec::new();
                 let mut seen = HashSet::new();
                 let mut before = self.here();
-                let mut next = crate::owned(self.reader.jiter.known_object()).map_err(|e| self.reader.error(&e))?;
+                let mut next = self.reader.jiter.known_object().map(own).map_err(|e| self.reader.error(&e))?;
                 while let Some(key) = next {
                     if !seen.insert(key.clone()) {
                         return Err(self.reader.error_here(format!("duplicate key `{key}`")));
@@ -185,15 +189,16 @@ impl Walk<'_> {
                     let node = self.node(peek, depth)?;
                     entries.push(Entry { key, place, node });
                     before = self.here();
-                    next = crate::owned(self.reader.jiter.next_key()).map_err(|e| self.reader.error(&e))?;
+                    next = self.reader.jiter.next_key().map(own).map_err(|e| self.reader.error(&e))?;
                 }
                 Tree::Map(entries)
             }
             _ => match self.reader.value(peek, depth)? {
-                Value::Null => Tree::Null,
-                Value::Bool(value) => Tree::Bool(value),
-                Value::String(text) => Tree::String(text),
-                other => Tree::Number(other.to_string()),
+                // Lists and objects are walked above.
+                Json::Null | Json::List(_) | Json::Object(_) => Tree::Null,
+                Json::Bool(value) => Tree::Bool(value),
+                Json::Text(text) => Tree::String(text.into_owned()),
+                Json::Number(digits) => Tree::Number(digits.to_owned()),
             },
         };
         Ok(Node { value, place })

@@ -77,7 +77,7 @@ fn call_of(request: &http::Request<Body>) -> Option<Call> {
 
 /// The status as an answer.
 fn refusal(not_judged: NotJudged, call: Option<Call>) -> Answer {
-    let decision_id = call.map(|call| call.decision_id.to_string()).unwrap_or_default();
+    let decision_id = call.map(|call| call.decision_text()).unwrap_or_default();
     not_judged.into_status(&decision_id).into_http()
 }
 

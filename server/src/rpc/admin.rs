@@ -70,7 +70,7 @@ impl AdminService for Admin {
 
     async fn explain(&self, request: Request<v1::ExplainRequest>) -> Result<Response<v1::ExplainResponse>, Status> {
         let call = admit(&request)?;
-        let decision_id = call.decision_id.to_string();
+        let decision_id = call.decision_text();
         let catalog = self.live.current();
         explain(&catalog, request.into_inner(), decision_id.clone())
             .map(Response::new)

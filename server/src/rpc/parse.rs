@@ -146,7 +146,7 @@ impl Check {
                 Some(kind) if kind != found => {
                     self.violation(field, format!("is {}, not {}", found.noun(), kind.noun()));
                 }
-                _ if text.contains(['\n', '\r']) => {
+                _ if text.as_bytes().contains(&b'\n') || text.as_bytes().contains(&b'\r') => {
                     return hookd_json::parse(&text).map(|value| hookd_json::to_text(&value)).unwrap_or(text);
                 }
                 _ => return text,

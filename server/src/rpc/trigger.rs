@@ -1,10 +1,7 @@
 //! `HookService`: a call comes in as a message and goes out as one; everything between is the other rooms'. Statuses and
 //! calls whose caller went away are counted at the door, where all of them pass.
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{sync::Arc, time::Duration};
 
 use hookd_proto::v1::{self, hook_service_server::HookService};
 use tonic::{Request, Response, Status, metadata::MetadataMap};
@@ -60,9 +57,9 @@ impl<H: Handlers> TriggerService<H> {
         let deadline = deadline(metadata)?.unwrap_or(self.bounds.default_deadline).min(self.bounds.max_deadline);
         let traceparent = metadata.get("traceparent").and_then(|header| header.to_str().ok());
         let arrival = Arrival {
-            decision_id: call.decision_id.to_string(),
-            now_ms: now_ms(),
-            traceparent: trace::Context::from_header(traceparent).to_traceparent(),
+            decision_id: call.decision_text(),
+            now_ms: call.now_ms,
+            traceparent: trace::Context::from_header(traceparent, call.decision_id).to_traceparent(),
         };
         let trigger = Arc::new(parse(request, arrival)?);
         // INVARIANT: one catalog from here to the answer (law 9).
@@ -86,7 +83,7 @@ impl<H: Handlers> HookService for TriggerService<H> {
         let call = request.extensions().get::<Call>().copied().unwrap_or_else(|| Call::arriving(Peer::Remote));
         let (metadata, _, message) = request.into_parts();
         let judged = self.judge(call, &metadata, message).await;
-        judged.map(Response::new).map_err(|not_judged| not_judged.into_status(&call.decision_id.to_string()))
+        judged.map(Response::new).map_err(|not_judged| not_judged.into_status(&call.decision_text()))
     }
 }
 
@@ -117,11 +114,6 @@ fn parse_timeout(header: &str) -> Option<Duration> {
         "n" => Some(Duration::from_nanos(count)),
         _ => None,
     }
-}
-
-fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -1,15 +1,19 @@
 //! What is known of a call before it is read: the door puts it into the request's extensions.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use tokio::time::Instant;
-use uuid::Uuid;
+use uuid::{NoContext, Timestamp, Uuid, fmt::Hyphenated};
 
 /// What is known of a call before it is read.
 #[derive(Debug, Clone, Copy)]
 pub struct Call {
-    /// Id of the decision, whatever comes of it.
+    /// Id of the decision, whatever comes of it: version 7, so that ids sort by time.
     pub decision_id: Uuid,
     /// When the request arrived: its deadline counts from here.
     pub arrived: Instant,
+    /// The clock at that moment, in milliseconds since 1970.
+    pub now_ms: i64,
     /// Who is at the other end.
     pub peer: Peer,
 }
@@ -27,6 +31,21 @@ impl Call {
     /// A call that arrives now.
     #[must_use]
     pub fn arriving(peer: Peer) -> Self {
-        Self { decision_id: Uuid::now_v7(), arrived: Instant::now(), peer }
+        // A clock before 1970 counts as 1970.
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        // Random within the millisecond. The library's own `now_v7` counts there, under a lock that all calls share.
+        let timestamp = Timestamp::from_unix(NoContext, since.as_secs(), since.subsec_nanos());
+        Self {
+            decision_id: Uuid::new_v7(timestamp),
+            arrived: Instant::now(),
+            now_ms: i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
+            peer,
+        }
+    }
+
+    /// The id of the decision as it stands in answers and logs.
+    #[must_use]
+    pub fn decision_text(&self) -> String {
+        self.decision_id.hyphenated().encode_lower(&mut [0; Hyphenated::LENGTH]).to_owned()
     }
 }

@@ -27,24 +27,31 @@ pub struct SpanId(u64);
 
 impl Context {
     /// The context of a call that came with this `traceparent`. One that is absent or not valid starts a new trace,
-    /// as the standard asks for.
+    /// as the standard asks for; its id is the decision's. The span's id is the random half of the decision's.
     #[must_use]
-    pub fn from_header(traceparent: Option<&str>) -> Self {
-        let (high, low) = Uuid::now_v7().as_u64_pair();
-        let span_id = SpanId(low);
+    pub fn from_header(traceparent: Option<&str>, decision_id: Uuid) -> Self {
+        let span_id = SpanId(decision_id.as_u64_pair().1);
         match traceparent.and_then(parse) {
             Some((trace_id, parent, flags)) => Self { trace_id, parent: Some(parent), span_id, flags },
-            None => {
-                let trace_id = TraceId(u128::from(high) << 64 | u128::from(low.rotate_left(32)));
-                Self { trace_id, parent: None, span_id, flags: 0 }
-            }
+            None => Self { trace_id: TraceId(decision_id.as_u128()), parent: None, span_id, flags: 0 },
         }
     }
 
     /// The `traceparent` to pass on: hookd's own span is the parent there.
     #[must_use]
     pub fn to_traceparent(&self) -> String {
-        format!("00-{}-{}-{:02x}", self.trace_id, self.span_id, self.flags)
+        // Digit by digit through `format!` this cost more than finding the rules of a call.
+        let mut digits = [0; 32];
+        let mut text = String::with_capacity("00-".len() + 32 + "-".len() + 16 + "-00".len());
+        text.push_str("00-");
+        text.push_str(Uuid::from_u128(self.trace_id.0).simple().encode_lower(&mut digits));
+        text.push('-');
+        let span = Uuid::from_u64_pair(self.span_id.0, u64::from(self.flags)).simple();
+        let span = span.encode_lower(&mut digits);
+        text.push_str(span.get(..16).unwrap_or_default());
+        text.push('-');
+        text.push_str(span.get(30..).unwrap_or_default());
+        text
     }
 }
 
@@ -82,17 +89,18 @@ fn hex(part: &str, digits: usize) -> Option<u128> {
 mod tests {
     use super::*;
 
+    const ID: Uuid = Uuid::from_u128(0x019e_0000_0000_7000_8000_0000_0000_00ab);
     const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
     #[test]
     fn the_callers_trace_goes_on_with_a_span_of_our_own() {
-        let context = Context::from_header(Some(PARENT));
+        let context = Context::from_header(Some(PARENT), ID);
         assert_eq!(context.trace_id.to_string(), "4bf92f3577b34da6a3ce929d0e0e4736");
         assert_eq!(context.parent.map(|span| span.to_string()).as_deref(), Some("00f067aa0ba902b7"));
         assert_ne!(Some(context.span_id), context.parent);
         let passed_on = context.to_traceparent();
         assert_eq!(passed_on, format!("00-4bf92f3577b34da6a3ce929d0e0e4736-{}-01", context.span_id));
-        assert_eq!(Context::from_header(Some(&passed_on)).parent, Some(context.span_id));
+        assert_eq!(Context::from_header(Some(&passed_on), ID).parent, Some(context.span_id));
     }
 
     #[test]
@@ -109,12 +117,14 @@ mod tests {
             "00-+bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
         ];
         for header in bad {
-            let context = Context::from_header(Some(header));
+            let context = Context::from_header(Some(header), ID);
             assert_eq!(context.parent, None, "{header}");
-            assert_ne!(context.trace_id, Context::from_header(None).trace_id, "{header}");
+            assert_eq!(context.trace_id, TraceId(ID.as_u128()), "{header}");
         }
         assert!(
-            Context::from_header(Some("01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more")).parent.is_some()
+            Context::from_header(Some("01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more"), ID)
+                .parent
+                .is_some()
         );
     }
 }

@@ -3,31 +3,31 @@
 //! `anyMatch` looks at the keys of objects too, so that nothing hides in one; `redact` leaves keys as they are, since two
 //! of them could become the same.
 
-use hookd_json::{Map, Value};
+use hookd_json::{Json, Map, Value};
 use regex::Regex;
 
 /// The most that `redact` may make, in bytes.
 const MAX_REDACTED: usize = 16 << 20;
 
 /// Whether `matches` holds for `value` or any string in it.
-pub(crate) fn any_match<E>(value: &Value, matches: &mut impl FnMut(&str) -> Result<bool, E>) -> Result<bool, E> {
+pub(crate) fn any_match<E>(value: &Json<'_>, matches: &mut impl FnMut(&str) -> Result<bool, E>) -> Result<bool, E> {
     match value {
-        Value::String(text) => return matches(text),
-        Value::Array(items) => {
+        Json::Text(text) => return matches(text),
+        Json::List(items) => {
             for item in items {
                 if any_match(item, matches)? {
                     return Ok(true);
                 }
             }
         }
-        Value::Object(map) => {
-            for (key, item) in map {
+        Json::Object(members) => {
+            for (key, item) in members.iter() {
                 if matches(key)? || any_match(item, matches)? {
                     return Ok(true);
                 }
             }
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Json::Null | Json::Bool(_) | Json::Number(_) => {}
     }
     Ok(false)
 }
@@ -36,7 +36,7 @@ pub(crate) fn any_match<E>(value: &Value, matches: &mut impl FnMut(&str) -> Resu
 ///
 /// # Errors
 /// It would get too large.
-pub(crate) fn redact(value: &Value, regex: &Regex, with: &str) -> Result<Value, String> {
+pub(crate) fn redact(value: &Json<'_>, regex: &Regex, with: &str) -> Result<Value, String> {
     Redactor { regex, with, made: 0 }.value(value)
 }
 
@@ -47,15 +47,15 @@ struct Redactor<'r> {
 }
 
 impl Redactor<'_> {
-    fn value(&mut self, value: &Value) -> Result<Value, String> {
+    fn value(&mut self, value: &Json<'_>) -> Result<Value, String> {
         Ok(match value {
-            Value::String(text) => Value::String(self.text(text)?),
-            Value::Array(items) => Value::Array(items.iter().map(|item| self.value(item)).collect::<Result<_, _>>()?),
-            Value::Object(map) => {
-                let entries = map.iter().map(|(key, item)| Ok((key.clone(), self.value(item)?)));
+            Json::Text(text) => Value::String(self.text(text)?),
+            Json::List(items) => Value::Array(items.iter().map(|item| self.value(item)).collect::<Result<_, _>>()?),
+            Json::Object(members) => {
+                let entries = members.iter().map(|(key, item)| Ok((key.to_owned(), self.value(item)?)));
                 Value::Object(entries.collect::<Result<Map<_, _>, String>>()?)
             }
-            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+            Json::Null | Json::Bool(_) | Json::Number(_) => value.clone().into_value(),
         })
     }
 

@@ -16,6 +16,7 @@ use cel::{
         value::{CowVal, StaticVal, Val},
     },
 };
+use hookd_json::Json;
 
 use super::values::{Big, Broken, owned, to_json};
 use crate::{
@@ -198,7 +199,7 @@ fn boolean<'b, 'v>(value: bool) -> CowVal<'b, 'v> {
 fn usable<'b, 'v>(arguments: Arguments<'b, 'v>) -> Given<'b, 'v> {
     let value = first(arguments)?;
     if let Some(big) = value.downcast_ref::<Big>() {
-        return Err(failed(number::unfit(&big.0)));
+        return Err(failed(number::unfit(big.0.as_str())));
     }
     match value.downcast_ref::<Broken>() {
         Some(broken) => Err(failed(&broken.0)),
@@ -320,6 +321,7 @@ fn call_glob<'b, 'v>(arguments: Arguments<'b, 'v>) -> Given<'b, 'v> {
 fn call_any_match<'b, 'v>(arguments: Arguments<'b, 'v>) -> Given<'b, 'v> {
     let value = arguments.first().ok_or(ExecutionError::MissingArgumentOrTarget)?;
     let value = to_json(&**value).map_err(failed)?;
+    let value = Json::from(&value);
     let found = with_pattern(
         &arguments,
         "anyMatch",
@@ -333,6 +335,7 @@ fn call_any_match<'b, 'v>(arguments: Arguments<'b, 'v>) -> Given<'b, 'v> {
 fn call_redact<'b, 'v>(arguments: Arguments<'b, 'v>) -> Given<'b, 'v> {
     let value = arguments.first().ok_or(ExecutionError::MissingArgumentOrTarget)?;
     let value = to_json(&**value).map_err(failed)?;
+    let value = Json::from(&value);
     let with = text(&arguments, 2, "redact")?;
     let redacted = with_pattern(
         &arguments,

@@ -6,7 +6,7 @@ use cel::common::{
     types::{CelBool, CelBytes, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString, CelUInt, Type},
     value::{CowVal, StaticVal, Val},
 };
-use hookd_json::{Map, Number, Value};
+use hookd_json::{Json, Map, Number, Value};
 
 use crate::{
     EvaluationError,
@@ -87,15 +87,15 @@ pub(super) fn int<'b>(int: i64) -> CowVal<'b, 'b> {
 }
 
 /// The cel value of `value`, whose strings are borrowed.
-pub(super) fn from_json(value: &Value) -> Box<dyn Val + '_> {
+pub(super) fn from_json<'v>(value: &'v Json<'_>) -> Box<dyn Val + 'v> {
     match value {
-        Value::Null => Box::new(CelNull),
-        Value::Bool(value) => Box::new(CelBool::from(*value)),
-        Value::Number(number) => from_number(number),
-        Value::String(text) => Box::new(CelString::from(text.as_str())),
-        Value::Array(items) => Box::new(CelList::from(items.iter().map(from_json).collect::<Vec<_>>())),
-        Value::Object(map) => {
-            let entries = map.iter().map(|(key, item)| (CelMapKey::from(key.as_str()), from_json(item)));
+        Json::Null => Box::new(CelNull),
+        Json::Bool(value) => Box::new(CelBool::from(*value)),
+        Json::Number(digits) => from_number(digits),
+        Json::Text(text) => Box::new(CelString::from(&**text)),
+        Json::List(items) => Box::new(CelList::from(items.iter().map(from_json).collect::<Vec<_>>())),
+        Json::Object(members) => {
+            let entries = members.iter().map(|(key, item)| (CelMapKey::from(key), from_json(item)));
             Box::new(CelMap::from(entries.collect::<HashMap<_, _>>()))
         }
     }
@@ -106,7 +106,7 @@ pub(super) fn owned<'v>(value: Value) -> Box<dyn Val + 'v> {
     match value {
         Value::Null => Box::new(CelNull),
         Value::Bool(value) => Box::new(CelBool::from(value)),
-        Value::Number(number) => from_number(&number),
+        Value::Number(number) => from_number(number.as_str()),
         Value::String(text) => Box::new(CelString::from(text)),
         Value::Array(items) => Box::new(CelList::from(items.into_iter().map(owned).collect::<Vec<_>>())),
         Value::Object(map) => {
@@ -116,12 +116,12 @@ pub(super) fn owned<'v>(value: Value) -> Box<dyn Val + 'v> {
     }
 }
 
-fn from_number<'v>(number: &Number) -> Box<dyn Val + 'v> {
-    match numeric(number) {
+fn from_number<'v>(digits: &str) -> Box<dyn Val + 'v> {
+    match numeric(digits) {
         Some(Numeric::Int(int)) => Box::new(CelInt::from(int)),
         Some(Numeric::Uint(uint)) => Box::new(CelUInt::from(uint)),
         Some(Numeric::Double(double)) => Box::new(CelDouble::from(double)),
-        None => Box::new(Big(number.clone())),
+        None => Box::new(Big(Number::from_string_unchecked(digits.to_owned()))),
     }
 }
 

@@ -90,7 +90,7 @@ fn complete(answer: Answer, call: &Call, message_bytes: usize) -> (Answer, Optio
     if answer.headers().contains_key(DECISION_ID) {
         return (answer, Some(code));
     }
-    let decision_id = call.decision_id.to_string();
+    let decision_id = call.decision_text();
     let not_judged = match code {
         // What the codec says of a message over the limit, before and after decompression.
         Code::OutOfRange | Code::ResourceExhausted => NotJudged::TooLarge(message_bytes),
