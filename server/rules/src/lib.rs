@@ -37,8 +37,8 @@ pub use load::{Load, LoadedFile, MAX_RULES, Memory, check_paths, load, parse_rul
 pub use matcher::{Matcher, Pattern, Words};
 pub use problem::{Problem, Severity};
 pub use rule::{
-    Answer, CommandHandler, Decide, Handler, HeaderPart, HttpHandler, Mode, OnError, Program, Rule, Shell, Timing,
-    Worker,
+    Answer, CommandHandler, Decide, Handler, HeaderPart, HttpHandler, Mode, OnError, Program, Protocol, Rule, RunOn,
+    Shell, Timing, Worker,
 };
 pub use schema::schema;
 pub use settings::{Environment, LoadSettings, SourceSettings, TierSettings};

@@ -45,6 +45,31 @@ pub struct Rule {
     pub concurrent: bool,
     /// What it is for. Empty: not said.
     pub description: String,
+    /// What its handler reads and writes.
+    pub protocol: Protocol,
+    /// Where its command runs.
+    pub run_on: RunOn,
+}
+
+/// What a command or http handler reads and writes (design §5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Protocol {
+    /// hookd's own input and output.
+    #[default]
+    Native,
+    /// Those of Claude Code, exit codes and environment included: always so in that agent's files, and where a rule
+    /// says `protocol: claude-code`.
+    ClaudeCode,
+}
+
+/// Where a command runs (design §9).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum RunOn {
+    /// On hookd's machine.
+    #[default]
+    Server,
+    /// On the caller's machine, by the client.
+    Agent,
 }
 
 /// What a rule does.
@@ -260,6 +285,28 @@ impl OnError {
         match self {
             Self::Allow => "allow",
             Self::Block => "block",
+        }
+    }
+}
+
+impl Protocol {
+    /// The name in rule files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::ClaudeCode => "claude-code",
+        }
+    }
+}
+
+impl RunOn {
+    /// The name in rule files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Agent => "agent",
         }
     }
 }

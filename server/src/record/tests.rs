@@ -22,6 +22,8 @@ fn rule(id: &str, tier: Tier, mode: Mode) -> Arc<Rule> {
         must_decide: false,
         concurrent: false,
         description: String::new(),
+        protocol: hookd_rules::Protocol::Native,
+        run_on: hookd_rules::RunOn::Server,
     })
 }
 

@@ -54,6 +54,8 @@ pub(super) fn rule(tier: Tier, handler: Handler) -> Rule {
         must_decide: false,
         concurrent: false,
         description: String::new(),
+        protocol: hookd_rules::Protocol::Native,
+        run_on: hookd_rules::RunOn::Server,
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{Context, DefaultDraft, RuleDraft, handler, mode};
 use crate::{
-    DefaultRule, EVENTS, Event, Handler, Matcher, Mode, OnError, Rule, Timing, UnknownEvent, Verdict,
+    DefaultRule, EVENTS, Event, Handler, Matcher, Mode, OnError, Protocol, Rule, RunOn, Timing, UnknownEvent, Verdict,
     problem::{Issues, KeyPath},
     revision::Meaning,
     shape::{DEFAULT, Fields, RULE, did_you_mean, shown},
@@ -133,6 +133,8 @@ impl<'n> Site<'n> {
             must_decide: fields.flag("mustDecide"),
             concurrent: fields.flag("concurrent"),
             description: fields.text("description").unwrap_or_default().to_owned(),
+            protocol: Protocol::Native,
+            run_on: RunOn::Server,
         };
         if let Handler::Decide(decide) = &rule.handler
             && decide.answer.verdict == Verdict::None

@@ -22,6 +22,8 @@ fn rule(id: usize, matcher: &str) -> Arc<Rule> {
         must_decide: false,
         concurrent: false,
         description: String::new(),
+        protocol: crate::Protocol::Native,
+        run_on: crate::RunOn::Server,
     })
 }
 

@@ -103,6 +103,8 @@ impl Rules {
             must_decide: false,
             concurrent: false,
             description: String::new(),
+            protocol: hookd_rules::Protocol::Native,
+            run_on: hookd_rules::RunOn::Server,
         });
         self
     }
