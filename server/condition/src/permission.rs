@@ -1,0 +1,302 @@
+//! Permission rules, the `if` of Claude Code's hook files: `Tool` or `Tool(specifier)`.
+//!
+//! | Form | Runs for |
+//! | --- | --- |
+//! | `Bash`, `mcp__github`, `mcp__github__*` | every call of the tool, of the server |
+//! | `Bash(git push *)`, `PowerShell(Remove-Item *)` | shell texts in which one of the commands matches |
+//! | `Edit(src/**)`, `Read(~/.ssh/**)` | files, by gitignore patterns |
+//! | `WebFetch(domain:*.example.com)` | URLs by their host |
+//! | `Agent(Explore)`, `Skill(deploy *)` | subagents and skills by name |
+//! | `Tool(param:value)` | calls with that value of a parameter |
+//!
+//! A rule narrows a hook, so what it cannot tell (a text that is no shell text, a parameter that is not there, a
+//! directory that nobody named) lets the hook run.
+
+mod command;
+mod path;
+mod powershell;
+mod wildcard;
+
+use std::borrow::Cow;
+
+use hookd_json::Value;
+
+use self::{command::CommandPattern, path::PathPattern, powershell::PowerShellPattern, wildcard::Wildcard};
+use crate::{Facts, functions::host, pattern::Pattern};
+
+/// One permission rule, checked. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct PermissionRule(std::sync::Arc<Inner>);
+
+/// Why a text is no permission rule: one line, lowercase, with the text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the permission rule `{rule}` is refused: {why}")]
+pub struct PermissionError {
+    rule: String,
+    why: String,
+}
+
+#[derive(Debug)]
+struct Inner {
+    text: Box<str>,
+    tools: Tools,
+    specifier: Option<Specifier>,
+}
+
+/// The tools that a rule is for.
+#[derive(Debug)]
+enum Tools {
+    /// Those of one family; the first gives the name.
+    Family(&'static [&'static str]),
+    /// The one of this name, and of an MCP server's name all of its tools.
+    Named(Box<str>),
+    /// Those whose whole name matches.
+    Like(Wildcard),
+}
+
+/// What a rule tests besides the tool.
+#[derive(Debug)]
+enum Specifier {
+    /// Shell commands, or a parameter where the text has that form too.
+    Command(CommandPattern, Option<Parameter>),
+    PowerShell(PowerShellPattern, Option<Parameter>),
+    Path(PathPattern),
+    Domain(std::sync::Arc<Pattern>),
+    Agent(Wildcard),
+    Skill(CommandPattern),
+    Parameter(Parameter),
+}
+
+/// `name:value`
+#[derive(Debug)]
+struct Parameter {
+    name: Box<str>,
+    value: Wildcard,
+}
+
+/// Tools whose rules have the form of the first one's.
+const FAMILIES: [&[&str]; 4] = [
+    &["Bash", "Monitor"],
+    &["Read", "Grep", "Glob", "LS", "LSP", "NotebookRead"],
+    &["Edit", "Write", "MultiEdit", "NotebookEdit"],
+    &["PowerShell"],
+];
+
+/// Former names of tools, which rules and calls may still have.
+const RENAMED: [(&str, &str); 9] = [
+    ("Task", "Agent"),
+    ("KillShell", "TaskStop"),
+    ("KillBash", "TaskStop"),
+    ("ListPeers", "ListAgents"),
+    ("Brief", "SendUserMessage"),
+    ("ListMcpResources", "ListMcpResourcesTool"),
+    ("ReadMcpResource", "ReadMcpResourceTool"),
+    ("ReadMcpResourceDir", "ReadMcpResourceDirTool"),
+    ("ProposeGoal", "SetGoal"),
+];
+
+/// Parameters that the tool's own form tests.
+const PRIMARY: [&str; 5] = ["command", "file_path", "notebook_path", "path", "url"];
+
+impl PermissionRule {
+    /// Parses and checks `text`.
+    ///
+    /// # Errors
+    /// It has none of the forms of this module.
+    pub fn parse(text: &str) -> Result<Self, PermissionError> {
+        let text = text.trim();
+        match parse(text) {
+            Ok((tools, specifier)) => Ok(Self(std::sync::Arc::new(Inner { text: text.into(), tools, specifier }))),
+            Err(why) => {
+                let shown = |text: &str| {
+                    text.chars().take(200).map(|c| if c.is_control() { ' ' } else { c }).collect::<String>()
+                };
+                Err(PermissionError { rule: shown(text), why: shown(&why) })
+            }
+        }
+    }
+
+    /// The text that it was made from, without white space around it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0.text
+    }
+
+    /// Whether the hook that has it runs for a call. `root` is the directory that `/path` starts at: the one that the
+    /// rule's settings file belongs to. Where it is `None`, or `cwd` is not known, any directory is meant.
+    ///
+    /// Never for what is no tool call; always where it cannot be told.
+    #[must_use]
+    pub fn runs(&self, facts: &Facts<'_>, root: Option<&str>) -> bool {
+        let Some(tool) = facts.call().tool else { return false };
+        if !self.0.tools.has(tool) {
+            return false;
+        }
+        let Some(specifier) = &self.0.specifier else { return true };
+        let Ok(params) = facts.params() else { return true };
+        specifier.runs(tool, params, facts, root)
+    }
+}
+
+fn parse(text: &str) -> Result<(Tools, Option<Specifier>), String> {
+    let (name, specifier) = match text.split_once('(') {
+        Some((name, rest)) => (name, Some(inside(rest)?)),
+        None => (text, None),
+    };
+    let of_a_name = |c: char| c.is_alphanumeric() || "_-.:/@*".contains(c);
+    if name.is_empty() || !name.chars().all(of_a_name) {
+        return Err(format!("`{name}` is not the name of a tool, write `Tool` or `Tool(specifier)`"));
+    }
+    let name = current(name);
+    let specifier = match specifier.as_deref().map(str::trim) {
+        None | Some("" | "*") => None,
+        Some(specifier) => Some(Specifier::parse(name, specifier)?),
+    };
+    Ok((Tools::of(name), specifier))
+}
+
+/// What stands before the last parenthesis, `\(` and `\)` being parentheses.
+fn inside(rest: &str) -> Result<String, String> {
+    let closed = rest.strip_suffix(')').filter(|inner| !inner.ends_with('\\'));
+    let inner = closed.ok_or("it does not end with the `)` of its `(`")?;
+    // `Bash(git *) || Bash(npm *)`
+    let more = inner.match_indices(')').any(|(at, _)| {
+        let after = inner.get(at..).unwrap_or_default().trim_start_matches(')').trim_start();
+        let after = ["||", "&&", ",", "|"].iter().find_map(|joint| after.strip_prefix(joint));
+        after.and_then(|after| after.trim_start().split_once('(')).is_some_and(|(name, _)| {
+            name.starts_with(|c: char| c.is_ascii_uppercase()) && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+        })
+    });
+    if more {
+        return Err("it holds more than one rule, give each a hook of its own".to_owned());
+    }
+    Ok(inner.replace("\\(", "(").replace("\\)", ")"))
+}
+
+/// The name that a tool has now.
+fn current(name: &str) -> &str {
+    RENAMED.iter().find(|(former, _)| *former == name).map_or(name, |(_, now)| now)
+}
+
+impl Tools {
+    fn of(name: &str) -> Self {
+        if name.contains('*') {
+            return Self::Like(Wildcard::new(name));
+        }
+        match FAMILIES.into_iter().find(|family| family.first() == Some(&name)) {
+            Some(family) => Self::Family(family),
+            None => Self::Named(name.into()),
+        }
+    }
+
+    fn has(&self, tool: &str) -> bool {
+        let tool = current(tool);
+        match self {
+            Self::Family(family) => family.contains(&tool),
+            Self::Named(name) => {
+                let of_the_server = || {
+                    let server = name.strip_prefix("mcp__").is_some_and(|server| !server.contains("__"));
+                    server && tool.strip_prefix(&**name).is_some_and(|rest| rest.starts_with("__"))
+                };
+                tool == &**name || of_the_server()
+            }
+            Self::Like(wildcard) => wildcard.matches(tool),
+        }
+    }
+}
+
+impl Specifier {
+    /// The specifier of a rule for `tool`, which is neither empty nor `*`.
+    fn parse(tool: &str, text: &str) -> Result<Self, String> {
+        let family = FAMILIES.into_iter().find(|family| family.contains(&tool)).and_then(|family| family.first());
+        let parameter = Parameter::parse(text);
+        if let Some(primary) = parameter.as_ref().filter(|parameter| PRIMARY.contains(&&*parameter.name)) {
+            return Err(format!(
+                "`{}` is what the tool's own form tests, such as `Bash(rm *)`, `Read(./path)` or `WebFetch(domain:host)`",
+                primary.name
+            ));
+        }
+        match (family.copied().unwrap_or(tool), parameter) {
+            ("Bash", parameter) => Ok(Self::Command(CommandPattern::new(text), parameter)),
+            ("PowerShell", parameter) => Ok(Self::PowerShell(PowerShellPattern::new(text), parameter)),
+            ("Read" | "Edit", _) => PathPattern::new(text).map(Self::Path),
+            ("WebFetch", Some(parameter)) if &*parameter.name == "domain" => domain(text).map(Self::Domain),
+            ("WebFetch", None) => Err("a rule for `WebFetch` names a host: `WebFetch(domain:example.com)`".to_owned()),
+            (_, Some(parameter)) => Ok(Self::Parameter(parameter)),
+            ("Agent", None) => Ok(Self::Agent(Wildcard::new(text))),
+            ("Skill", None) => Ok(Self::Skill(CommandPattern::new(text.trim_start_matches('/')))),
+            (tool, None) => {
+                Err(format!("`{tool}` takes no specifier but a parameter and its value: `{tool}(param:value)`"))
+            }
+        }
+    }
+
+    fn runs(&self, tool: &str, params: &Value, facts: &Facts<'_>, root: Option<&str>) -> bool {
+        let text = |key: &str| params.get(key).and_then(Value::as_str);
+        match self {
+            Self::Command(pattern, parameter) => {
+                parameter.as_ref().is_some_and(|parameter| parameter.holds(params))
+                    || text("command").is_none_or(|command| pattern.runs(command, facts.shell()))
+            }
+            Self::PowerShell(pattern, parameter) => {
+                parameter.as_ref().is_some_and(|parameter| parameter.holds(params))
+                    || text("command").is_none_or(|command| pattern.runs(command))
+            }
+            Self::Path(pattern) => pattern.runs(tool, params, facts.call().cwd, root),
+            Self::Domain(pattern) => {
+                let host = text("url").and_then(|url| host(url).ok());
+                host.is_none_or(|host| pattern.is_match(&host).unwrap_or(true))
+            }
+            Self::Agent(pattern) => text("subagent_type").is_none_or(|agent| pattern.matches(agent)),
+            Self::Skill(pattern) => {
+                let skill = text("skill").or_else(|| text("command")).map(|skill| skill.trim_start_matches('/'));
+                skill.is_none_or(|skill| {
+                    let arguments = text("args").unwrap_or_default();
+                    pattern.matches(format!("{skill} {arguments}").trim_end())
+                })
+            }
+            Self::Parameter(parameter) => parameter.holds(params),
+        }
+    }
+}
+
+impl Parameter {
+    /// `None`: it does not have this form.
+    fn parse(text: &str) -> Option<Self> {
+        let (name, value) = text.split_once(':')?;
+        let (name, value) = (name.trim(), value.trim());
+        let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+        is_name.then(|| Self { name: name.into(), value: Wildcard::new(value) })
+    }
+
+    /// Whether the call has the parameter with this value. What is no scalar has none.
+    fn holds(&self, params: &Value) -> bool {
+        let value = match params.get(&*self.name) {
+            Some(Value::String(text)) => Cow::Borrowed(text.as_str()),
+            Some(Value::Bool(flag)) => Cow::Borrowed(if *flag { "true" } else { "false" }),
+            Some(Value::Number(number)) => Cow::Owned(number.to_string()),
+            Some(Value::Null) => Cow::Borrowed("null"),
+            Some(Value::Array(_) | Value::Object(_)) | None => return false,
+        };
+        self.value.matches(&value)
+    }
+}
+
+/// The hosts that `domain:…` means. `*.` at the start is any subdomain; another `*` stays between two dots.
+fn domain(text: &str) -> Result<std::sync::Arc<Pattern>, String> {
+    let name = text.split_once(':').map(|(_, name)| name.trim().to_ascii_lowercase()).unwrap_or_default();
+    let name = name.strip_suffix('.').unwrap_or(&name);
+    if name.is_empty() || name.contains(|c: char| c.is_whitespace() || "/:@?#".contains(c)) {
+        return Err(format!("`{name}` is no host, such as `example.com` or `*.example.com`"));
+    }
+    if name == "*" {
+        return Pattern::new("");
+    }
+    let (start, rest) = name.strip_prefix("*.").map_or(("^", name), |rest| (r"^(?:.+\.)", rest));
+    let rest = rest.split('*').map(regex::escape).collect::<Vec<_>>().join("[^.]*");
+    Pattern::new(&format!("{start}{rest}$"))
+}
+
+#[cfg(test)]
+mod tests;
