@@ -1,0 +1,206 @@
+//! The native input: strict JSON, taken apart key by key.
+
+use hookd_json::{Kind, Map, Value};
+use serde_json::json;
+
+/// Why a native input is not understood. One line, lowercase.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Problem {
+    /// It is not UTF-8.
+    #[error("the input is not UTF-8: byte {at} begins no character")]
+    NotText {
+        /// Where, from 0.
+        at: usize,
+    },
+    /// It is not strict JSON.
+    #[error("the input is not JSON: {0}")]
+    NotJson(#[from] hookd_json::JsonError),
+    /// It is JSON, but no object.
+    #[error("the input is {0}, not an object")]
+    NotAnObject(&'static str),
+    /// It does not say its event, and nobody else does.
+    #[error("the input does not say its event in `{0}`, and no event was given beside it")]
+    NoEvent(&'static str),
+    /// A key that has to be there is not.
+    #[error("the input of {event} has no `{key}`")]
+    Missing {
+        /// The native event.
+        event: String,
+        /// The key.
+        key: &'static str,
+    },
+    /// A key holds something of another type than it must.
+    #[error("`{key}` is {seen}, not {wanted}")]
+    WrongType {
+        /// The key.
+        key: &'static str,
+        /// What it has to be, with its article.
+        wanted: &'static str,
+        /// What it is, with its article.
+        seen: &'static str,
+    },
+}
+
+/// The keys of a native input that nobody has taken yet. What is left in the end becomes the payload.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Fields {
+    left: Map<String, Value>,
+}
+
+impl Fields {
+    /// Reads strict JSON (see [`hookd_json`]).
+    pub(crate) fn parse(input: &[u8]) -> Result<Self, Problem> {
+        let text = std::str::from_utf8(input).map_err(|error| Problem::NotText { at: error.valid_up_to() })?;
+        match hookd_json::parse(text)? {
+            Value::Object(left) => Ok(Self { left }),
+            other => Err(Problem::NotAnObject(Kind::of(&other).noun())),
+        }
+    }
+
+    /// The fields of an object within the input.
+    pub(crate) fn of(left: Map<String, Value>) -> Self {
+        Self { left }
+    }
+
+    /// Looks at a key and leaves it.
+    pub(crate) fn peek(&self, key: &str) -> Option<&Value> {
+        self.left.get(key)
+    }
+
+    /// Looks at a string and leaves it.
+    pub(crate) fn peek_text(&self, key: &str) -> Option<&str> {
+        self.left.get(key).and_then(Value::as_str)
+    }
+
+    /// Takes whatever is at `key`; a `null` is taken and is nothing.
+    pub(crate) fn take(&mut self, key: &str) -> Option<Value> {
+        self.left.shift_remove(key).filter(|value| !value.is_null())
+    }
+
+    /// Takes a string. A `null` is taken and is nothing; anything else is left to the payload, as it came.
+    pub(crate) fn take_text(&mut self, key: &str) -> Option<String> {
+        match self.left.get(key)? {
+            Value::String(_) | Value::Null => match self.left.shift_remove(key) {
+                Some(Value::String(text)) => Some(text),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// As [`Fields::take_text`], empty where there is none: how the wire says "not known".
+    pub(crate) fn text(&mut self, key: &str) -> String {
+        self.take_text(key).unwrap_or_default()
+    }
+
+    /// Takes a string that has to be there and not empty, such as a tool's name.
+    pub(crate) fn need_text(&mut self, event: &str, key: &'static str) -> Result<String, Problem> {
+        match self.take(key) {
+            Some(Value::String(text)) if !text.is_empty() => Ok(text),
+            None | Some(Value::String(_)) => Err(Problem::Missing { event: event.to_owned(), key }),
+            Some(other) => Err(Problem::WrongType { key, wanted: "a string", seen: Kind::of(&other).noun() }),
+        }
+    }
+
+    /// Takes an object, or a string that holds one as JSON text (older builds of some agents). Not there, `null` or an
+    /// empty string: an empty object.
+    pub(crate) fn take_object(&mut self, key: &'static str) -> Result<Map<String, Value>, Problem> {
+        let value = match self.take(key) {
+            Some(Value::String(text)) if text.is_empty() => None,
+            Some(Value::String(text)) => Some(hookd_json::parse(&text)?),
+            other => other,
+        };
+        match value {
+            None => Ok(Map::new()),
+            Some(Value::Object(map)) => Ok(map),
+            Some(other) => Err(Problem::WrongType { key, wanted: "an object", seen: Kind::of(&other).noun() }),
+        }
+    }
+
+    /// As [`Fields::take_object`], as JSON text.
+    pub(crate) fn object_text(&mut self, key: &'static str) -> Result<String, Problem> {
+        self.take_object(key).map(|map| hookd_json::to_text(&Value::Object(map)))
+    }
+
+    /// Takes any value as JSON text: a result. A `null` is a result, nothing at all is none.
+    pub(crate) fn take_json(&mut self, key: &str) -> Option<String> {
+        self.left.shift_remove(key).map(|value| hookd_json::to_text(&value))
+    }
+
+    /// Takes a string that holds JSON as that JSON; any other string and any other value is a JSON text of its own.
+    pub(crate) fn take_json_in_text(&mut self, key: &str) -> Option<String> {
+        let value = self.left.shift_remove(key)?;
+        let inner = value.as_str().and_then(|text| hookd_json::parse(text).ok());
+        Some(hookd_json::to_text(&inner.unwrap_or(value)))
+    }
+
+    /// Takes a number of milliseconds (fractions are cut). What is no duration is left to the payload.
+    pub(crate) fn take_millis(&mut self, key: &str) -> Option<prost_types::Duration> {
+        let millis = match self.left.get(key)? {
+            Value::Number(number) => whole(number)?,
+            _ => return None,
+        };
+        let seconds = i64::try_from(millis.checked_div(1000)?).ok()?;
+        let nanos = i32::try_from(millis.checked_rem(1000)?.checked_mul(1_000_000)?).ok()?;
+        self.left.shift_remove(key);
+        Some(prost_types::Duration { seconds, nanos })
+    }
+
+    /// Takes a time: a string (RFC 3339) or a number of milliseconds since 1970. What is no time is left to the payload.
+    pub(crate) fn take_time(&mut self, key: &str) -> Option<prost_types::Timestamp> {
+        let time = match self.left.get(key)? {
+            Value::String(text) => text.parse().ok()?,
+            Value::Number(number) => {
+                let millis = whole(number)?;
+                let seconds = i64::try_from(millis.checked_div(1000)?).ok()?;
+                let nanos = i32::try_from(millis.checked_rem(1000)?.checked_mul(1_000_000)?).ok()?;
+                prost_types::Timestamp { seconds, nanos }
+            }
+            _ => return None,
+        };
+        self.left.shift_remove(key);
+        Some(time)
+    }
+
+    /// Takes the strings of a list of strings. Any other value is left to the payload.
+    pub(crate) fn take_texts(&mut self, key: &str) -> Vec<String> {
+        let Some(Value::Array(items)) = self.left.get(key) else { return Vec::new() };
+        let texts = items.iter().map(|item| item.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>();
+        match texts {
+            Some(texts) => {
+                self.left.shift_remove(key);
+                texts
+            }
+            None => Vec::new(),
+        }
+    }
+
+    /// Gives a key that means the same as one of Claude Code's that agent's name. Where that name is taken already, both
+    /// stay as they are.
+    pub(crate) fn rename(&mut self, from: &str, to: &str) {
+        if !self.left.contains_key(to)
+            && let Some(value) = self.left.shift_remove(from)
+        {
+            self.left.insert(to.to_owned(), value);
+        }
+    }
+
+    /// Puts something into the payload that the input says in other words. What came under that name stays.
+    pub(crate) fn put(&mut self, key: &str, value: impl Into<Value>) {
+        if !self.left.contains_key(key) {
+            self.left.insert(key.to_owned(), json!(value.into()));
+        }
+    }
+
+    /// What is left, as the JSON text of the payload. Nothing is left: empty.
+    pub(crate) fn into_payload(self) -> String {
+        if self.left.is_empty() { String::new() } else { hookd_json::to_text(&Value::Object(self.left)) }
+    }
+}
+
+/// A number that is not negative, without its fraction.
+fn whole(number: &hookd_json::Number) -> Option<u64> {
+    let text = number.to_string();
+    let digits = text.split_once('.').map_or(text.as_str(), |(whole, _)| whole);
+    digits.parse().ok()
+}

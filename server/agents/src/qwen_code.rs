@@ -1,0 +1,1 @@
+pub(crate) use crate::claude_code::{read, write};

@@ -1,0 +1,295 @@
+//! The one table: which agent has which event, what hookd calls it, and what the agent can carry out there.
+//!
+//! BLOCK on an event after the fact means that the reason reaches the model as feedback; FORCE_CONTINUE stands for it on
+//! stop-like events. What is not listed is downgraded by the server.
+
+use Capability::{
+    AdditionalContext as C, Ask as A, Block as B, ForceContinue as F, Halt as H, ModifyParams as P, ModifyResult as R,
+};
+
+use crate::{Agent, v1::Capability};
+
+/// One event of one agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Row {
+    /// The agent's own name.
+    name: &'static str,
+    /// hookd's name. The agent's own where hookd has none for it: an event of its own.
+    pub(crate) event: &'static str,
+    /// What the agent can carry out.
+    pub(crate) can: &'static [Capability],
+}
+
+impl Row {
+    /// The agent's own name of the event.
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+/// The rows of an agent.
+struct Table {
+    rows: &'static [Row],
+    /// What it can carry out on an event that is not in the rows.
+    unknown: &'static [Capability],
+    /// The keys of its payloads that may hold the event's name.
+    event_keys: &'static [&'static str],
+}
+
+/// The row of the native event `name`.
+pub(crate) fn row(agent: Agent, name: &str) -> Option<&'static Row> {
+    table(agent).rows.iter().find(|row| row.name == name)
+}
+
+/// All rows of an agent.
+pub(crate) fn rows(agent: Agent) -> &'static [Row] {
+    table(agent).rows
+}
+
+/// What an agent can carry out on an event that is not in its rows.
+pub(crate) fn unknown(agent: Agent) -> &'static [Capability] {
+    table(agent).unknown
+}
+
+/// The keys of an agent's payloads that may hold the event's name.
+pub(crate) fn event_keys(agent: Agent) -> &'static [&'static str] {
+    table(agent).event_keys
+}
+
+const fn table(agent: Agent) -> &'static Table {
+    match agent {
+        Agent::ClaudeCode => &CLAUDE_CODE,
+        Agent::Codex => &CODEX,
+        Agent::GeminiCli => &GEMINI_CLI,
+        Agent::Cursor => &CURSOR,
+        Agent::CopilotCli => &COPILOT_CLI,
+        Agent::VsCode => &VS_CODE,
+        Agent::QwenCode => &QWEN_CODE,
+        Agent::FactoryDroid => &FACTORY_DROID,
+        Agent::Windsurf => &WINDSURF,
+        Agent::Goose => &GOOSE,
+        Agent::Cline => &CLINE,
+        Agent::AmazonQ => &AMAZON_Q,
+        Agent::Kiro => &KIRO,
+    }
+}
+
+/// An event that has the same name in hookd.
+const fn own(name: &'static str, can: &'static [Capability]) -> Row {
+    Row { name, event: name, can }
+}
+
+/// An event that has another name in hookd.
+const fn is(name: &'static str, event: &'static str, can: &'static [Capability]) -> Row {
+    Row { name, event, can }
+}
+
+// DEFER stands nowhere here: Claude Code takes it in `-p` alone and ignores it elsewhere, without a sign in the input of
+// which it is, and a delay that is ignored is a consent.
+#[rustfmt::skip]
+static CLAUDE_CODE: Table = Table {
+    unknown: &[B, H],
+    event_keys: &["hook_event_name"],
+    rows: &[
+        own("PreToolUse", &[A, B, P, C, H]),
+        own("PermissionRequest", &[A, B, P, H]),
+        own("PermissionDenied", &[]),
+        own("PostToolUse", &[B, R, C, H]),
+        own("PostToolUseFailure", &[B, C, H]),
+        own("PostToolBatch", &[B, C, H]),
+        // A question or a delay stops it as a block does, and a rewrite is never applied.
+        own("PreSkillShellCommand", &[B]),
+        own("UserPromptSubmit", &[B, C, H]),
+        own("UserPromptExpansion", &[B, C, H]),
+        own("MessageDisplay", &[]),
+        own("SessionStart", &[C, H]),
+        own("Setup", &[C]),
+        own("SessionEnd", &[]),
+        own("InstructionsLoaded", &[]),
+        own("Notification", &[]),
+        // Context reaches the model here by making it go on.
+        own("Stop", &[F, C, H]),
+        own("StopFailure", &[]),
+        own("SubagentStart", &[C]),
+        own("SubagentStop", &[F, C, H]),
+        own("TaskCreated", &[B]),
+        own("TaskCompleted", &[F, H]),
+        own("TeammateIdle", &[F, H]),
+        own("ConfigChange", &[B]),
+        own("CwdChanged", &[]),
+        own("DirectoryAdded", &[]),
+        own("FileChanged", &[]),
+        own("WorktreeCreate", &[B]),
+        own("WorktreeRemove", &[]),
+        own("PreCompact", &[B]),
+        own("PostCompact", &[]),
+        own("Elicitation", &[B]),
+        own("ElicitationResult", &[B]),
+        own("PreModelSwitch", &[A, B]),
+        own("PostModelSwitch", &[C]),
+    ],
+};
+
+// An allow does not silence Codex's own prompt before a tool runs, only on `PermissionRequest`.
+#[rustfmt::skip]
+static CODEX: Table = Table {
+    unknown: &[],
+    event_keys: &["hook_event_name"],
+    rows: &[
+        own("PreToolUse", &[B, P, C]),
+        own("PermissionRequest", &[A, B]),
+        own("PostToolUse", &[B, C, H]),
+        own("UserPromptSubmit", &[B, C, H]),
+        own("SessionStart", &[C, H]),
+        own("SessionEnd", &[]),
+        own("SubagentStart", &[C]),
+        own("SubagentStop", &[F, H]),
+        own("Stop", &[F, H]),
+        own("PreCompact", &[B, H]),
+        own("PostCompact", &[H]),
+        own("Interrupt", &[]),
+    ],
+};
+
+#[rustfmt::skip]
+static GEMINI_CLI: Table = Table {
+    unknown: &[],
+    event_keys: &["hook_event_name"],
+    rows: &[
+        is("BeforeTool", "PreToolUse", &[B, P, H]),
+        is("AfterTool", "PostToolUse", &[B, C, H]),
+        is("AfterTool with an error", "PostToolUseFailure", &[B, C, H]),
+        is("BeforeAgent", "UserPromptSubmit", &[B, C, H]),
+        is("AfterAgent", "Stop", &[F, H]),
+        own("SessionStart", &[C]),
+        own("SessionEnd", &[]),
+        own("Notification", &[]),
+        is("PreCompress", "PreCompact", &[]),
+        own("BeforeModel", &[B, H]),
+        own("AfterModel", &[B, H]),
+        own("BeforeToolSelection", &[]),
+    ],
+};
+
+// Where one call has a row for MCP tools, its capabilities depend on the tool.
+#[rustfmt::skip]
+static CURSOR: Table = Table {
+    unknown: &[],
+    event_keys: &["hook_event_name"],
+    rows: &[
+        is("preToolUse", "PreToolUse", &[B, P]),
+        is("beforeShellExecution", "PreToolUse", &[A, B]),
+        is("beforeMCPExecution", "PreToolUse", &[A, B]),
+        is("beforeReadFile", "PreToolUse", &[B]),
+        is("beforeTabFileRead", "PreToolUse", &[B]),
+        is("postToolUse", "PostToolUse", &[C]),
+        is("postToolUse of an MCP tool", "PostToolUse", &[R, C]),
+        is("postToolUseFailure", "PostToolUseFailure", &[]),
+        is("afterShellExecution", "PostToolUse", &[]),
+        is("afterMCPExecution", "PostToolUse", &[]),
+        is("afterFileEdit", "PostToolUse", &[]),
+        is("afterTabFileEdit", "PostToolUse", &[]),
+        is("beforeSubmitPrompt", "UserPromptSubmit", &[B]),
+        is("sessionStart", "SessionStart", &[C]),
+        is("sessionEnd", "SessionEnd", &[]),
+        is("subagentStart", "SubagentStart", &[B]),
+        is("subagentStop", "SubagentStop", &[F]),
+        is("stop", "Stop", &[F]),
+        is("preCompact", "PreCompact", &[]),
+        own("afterAgentResponse", &[]),
+        own("afterAgentThought", &[]),
+        own("workspaceOpen", &[]),
+    ],
+};
+
+// The casing of the event's name chooses the dialect of the payload.
+#[rustfmt::skip]
+static COPILOT_CLI: Table = Table {
+    unknown: &[],
+    event_keys: &["hook_event_name"],
+    rows: &[
+        is("preToolUse", "PreToolUse", &[A, B, P, C]),
+        own("PreToolUse", &[A, B, P, C]),
+        is("permissionRequest", "PermissionRequest", &[A, B, H]),
+        own("PermissionRequest", &[A, B, H]),
+        is("postToolUse", "PostToolUse", &[R, C]),
+        own("PostToolUse", &[R, C]),
+        is("postToolUseFailure", "PostToolUseFailure", &[C]),
+        own("PostToolUseFailure", &[C]),
+        is("userPromptSubmitted", "UserPromptSubmit", &[C]),
+        own("UserPromptSubmit", &[C]),
+        own("userPromptTransformed", &[]),
+        is("sessionStart", "SessionStart", &[C]),
+        own("SessionStart", &[C]),
+        is("sessionEnd", "SessionEnd", &[]),
+        own("SessionEnd", &[]),
+        is("agentStop", "Stop", &[F]),
+        own("Stop", &[F]),
+        is("subagentStart", "SubagentStart", &[C]),
+        own("SubagentStart", &[C]),
+        is("subagentStop", "SubagentStop", &[F]),
+        own("SubagentStop", &[F]),
+        is("preCompact", "PreCompact", &[]),
+        own("PreCompact", &[]),
+        is("notification", "Notification", &[C]),
+        own("Notification", &[C]),
+        is("errorOccurred", "StopFailure", &[]),
+        own("ErrorOccurred", &[]),
+    ],
+};
+
+#[rustfmt::skip]
+static VS_CODE: Table = Table {
+    unknown: &[],
+    event_keys: &["hook_event_name", "hookEventName"],
+    rows: &[],
+};
+
+#[rustfmt::skip]
+static QWEN_CODE: Table = Table {
+    unknown: &[],
+    event_keys: &["hook_event_name"],
+    rows: &[],
+};
+
+#[rustfmt::skip]
+static FACTORY_DROID: Table = Table {
+    unknown: &[],
+    event_keys: &["hook_event_name"],
+    rows: &[],
+};
+
+#[rustfmt::skip]
+static WINDSURF: Table = Table {
+    unknown: &[],
+    event_keys: &["agent_action_name"],
+    rows: &[],
+};
+
+#[rustfmt::skip]
+static GOOSE: Table = Table {
+    unknown: &[],
+    event_keys: &["event"],
+    rows: &[],
+};
+
+#[rustfmt::skip]
+static CLINE: Table = Table {
+    unknown: &[],
+    event_keys: &["hookName"],
+    rows: &[],
+};
+
+#[rustfmt::skip]
+static AMAZON_Q: Table = Table {
+    unknown: &[],
+    event_keys: &["hook_event_name"],
+    rows: &[],
+};
+
+#[rustfmt::skip]
+static KIRO: Table = Table {
+    unknown: &[],
+    event_keys: &["hook_event_name"],
+    rows: &[],
+};
