@@ -7,7 +7,7 @@ use std::{
 };
 
 use hookd_condition::Condition;
-use hookd_json::Value;
+use hookd_json::{Map, Value};
 use secrecy::SecretString;
 
 use crate::{Attached, Event, Matcher, Template, Tier, Verdict};
@@ -201,6 +201,9 @@ pub struct Answer {
     pub system_message: Option<String>,
     /// Stops the agent, with this reason (it may be empty).
     pub halt: Option<String>,
+    /// Outputs of the event that have no field of their own (`watchPaths`, `sessionTitle`, …), by their names in
+    /// Claude Code's protocol. Of several answers the highest tier's counts, key by key.
+    pub event_output: Map<String, Value>,
 }
 
 /// When a rule runs.

@@ -183,6 +183,7 @@ hooks:
         additional_context: Some("c".to_owned()),
         system_message: Some("s".to_owned()),
         halt: Some("h".to_owned()),
+        ..Answer::default()
     };
     assert_eq!(**answer, expected);
 }

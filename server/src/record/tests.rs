@@ -3,7 +3,7 @@ use std::sync::Arc;
 use hookd_rules::{Answer, Handler, LoadSettings, Matcher, OnError, SourceSettings, Tier, Timing, Verdict};
 
 use super::*;
-use crate::model::{Capabilities, Cause, DecidedBy, Event, Failed, Failure, Form, RuleResult};
+use crate::model::{Capabilities, Cause, DecidedBy, Event, Failed, Failure, Form, RuleResult, Session};
 
 fn rule(id: &str, tier: Tier, mode: Mode) -> Arc<Rule> {
     Arc::new(Rule {
@@ -40,6 +40,7 @@ fn trigger(event: &str) -> Trigger {
         caller: None,
         request_id: String::new(),
         cwd: String::new(),
+        session: Session::default(),
         capabilities: Capabilities::ALL,
         expected_revision: String::new(),
         decision_id: "d1".to_owned(),
@@ -70,6 +71,7 @@ fn decision(verdict: Verdict, results: Vec<RuleResult>) -> Decision {
         additional_context: Vec::new(),
         system_messages: Vec::new(),
         halt: None,
+        event_output: hookd_json::Map::new(),
         degraded: results.iter().any(RuleResult::is_forgiven),
         results,
         rewrites: Vec::new(),

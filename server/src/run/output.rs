@@ -152,6 +152,7 @@ fn answer(mut object: Map<String, Value>, expect: &Expect) -> Result<Answer, Fai
         halt,
         modified_params: take_params(&mut object)?,
         modified_result: object.remove("modifiedResult").filter(|value| !value.is_null()),
+        ..Answer::default()
     };
     check(&answer, decision.is_some() || blocked.is_some(), expect)?;
     Ok(answer)

@@ -249,6 +249,7 @@ fn decide(site: &Site<'_>, events: &[&str], issues: &mut Issues) -> (Handler, Va
         additional_context: text("additionalContext"),
         system_message: text("systemMessage"),
         halt: fields.flag("halt").then(|| text("haltReason").unwrap_or_default()),
+        ..Answer::default()
     };
     let decide = Decide { answer: Arc::new(answer), params: template(params), result: template(result) };
     let answer = &*decide.answer;

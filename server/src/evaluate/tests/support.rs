@@ -16,7 +16,8 @@ use tokio::time::Instant;
 use crate::{
     evaluate::{Budget, evaluate},
     model::{
-        Answer, Capabilities, Decision, Event, Failed, Failure, Form, Outcome, Ran, Tier, ToolCall, Trigger, Verdict,
+        Answer, Capabilities, Decision, Event, Failed, Failure, Form, Outcome, Ran, Session, Tier, ToolCall, Trigger,
+        Verdict,
     },
     run::{Call, Handlers, Job},
 };
@@ -217,6 +218,7 @@ pub(super) fn call(event: &str, params: &str) -> Trigger {
         caller: None,
         request_id: String::new(),
         cwd: String::new(),
+        session: Session::default(),
         capabilities: Capabilities::ALL,
         expected_revision: String::new(),
         decision_id: "d1".to_owned(),
