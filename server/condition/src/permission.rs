@@ -17,7 +17,7 @@ mod path;
 mod powershell;
 mod wildcard;
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use hookd_json::Value;
 
@@ -26,7 +26,7 @@ use crate::{Facts, functions::host, pattern::Pattern};
 
 /// One permission rule, checked. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct PermissionRule(std::sync::Arc<Inner>);
+pub struct PermissionRule(Arc<Inner>);
 
 /// Why a text is no permission rule: one line, lowercase, with the text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -54,17 +54,23 @@ enum Tools {
     Like(Wildcard),
 }
 
-/// What a rule tests besides the tool.
+/// What a rule tests besides the tool: one of the two is there, and what either says lets the hook run. Texts such as
+/// `plugin:reviewer` may be meant as both.
 #[derive(Debug)]
-enum Specifier {
-    /// Shell commands, or a parameter where the text has that form too.
-    Command(CommandPattern, Option<Parameter>),
-    PowerShell(PowerShellPattern, Option<Parameter>),
+struct Specifier {
+    form: Option<Form>,
+    parameter: Option<Parameter>,
+}
+
+/// The tool's own form.
+#[derive(Debug)]
+enum Form {
+    Command(CommandPattern),
+    PowerShell(PowerShellPattern),
     Path(PathPattern),
-    Domain(std::sync::Arc<Pattern>),
+    Domain(Arc<Pattern>),
     Agent(Wildcard),
     Skill(CommandPattern),
-    Parameter(Parameter),
 }
 
 /// `name:value`
@@ -73,6 +79,9 @@ struct Parameter {
     name: Box<str>,
     value: Wildcard,
 }
+
+/// The longest rule, in bytes.
+const MAX_TEXT: usize = 4096;
 
 /// Tools whose rules have the form of the first one's.
 const FAMILIES: [&[&str]; 4] = [
@@ -105,8 +114,10 @@ impl PermissionRule {
     /// It has none of the forms of this module.
     pub fn parse(text: &str) -> Result<Self, PermissionError> {
         let text = text.trim();
-        match parse(text) {
-            Ok((tools, specifier)) => Ok(Self(std::sync::Arc::new(Inner { text: text.into(), tools, specifier }))),
+        let parsed =
+            if text.len() > MAX_TEXT { Err(format!("it has more than {MAX_TEXT} bytes")) } else { parse(text) };
+        match parsed {
+            Ok((tools, specifier)) => Ok(Self(Arc::new(Inner { text: text.into(), tools, specifier }))),
             Err(why) => {
                 let shown = |text: &str| {
                     text.chars().take(200).map(|c| if c.is_control() { ' ' } else { c }).collect::<String>()
@@ -216,46 +227,53 @@ impl Specifier {
                 primary.name
             ));
         }
-        match (family.copied().unwrap_or(tool), parameter) {
-            ("Bash", parameter) => Ok(Self::Command(CommandPattern::new(text), parameter)),
-            ("PowerShell", parameter) => Ok(Self::PowerShell(PowerShellPattern::new(text), parameter)),
-            ("Read" | "Edit", _) => PathPattern::new(text).map(Self::Path),
-            ("WebFetch", Some(parameter)) if &*parameter.name == "domain" => domain(text).map(Self::Domain),
-            ("WebFetch", None) => Err("a rule for `WebFetch` names a host: `WebFetch(domain:example.com)`".to_owned()),
-            (_, Some(parameter)) => Ok(Self::Parameter(parameter)),
-            ("Agent", None) => Ok(Self::Agent(Wildcard::new(text))),
-            ("Skill", None) => Ok(Self::Skill(CommandPattern::new(text.trim_start_matches('/')))),
-            (tool, None) => {
-                Err(format!("`{tool}` takes no specifier but a parameter and its value: `{tool}(param:value)`"))
+        let form = match family.copied().unwrap_or(tool) {
+            "Bash" => Form::Command(CommandPattern::new(text)),
+            "PowerShell" => Form::PowerShell(PowerShellPattern::new(text)),
+            "Read" | "Edit" => Form::Path(PathPattern::new(text)?),
+            "Agent" => Form::Agent(Wildcard::new(text)),
+            "Skill" => Form::Skill(CommandPattern::new(text.trim_start_matches('/'))),
+            "WebFetch" => match parameter {
+                Some(Parameter { name, .. }) if &*name == "domain" => {
+                    return Ok(Self { form: Some(Form::Domain(domain(text)?)), parameter: None });
+                }
+                Some(parameter) if !text.contains("://") => return Ok(Self { form: None, parameter: Some(parameter) }),
+                _ => return Err("a rule for `WebFetch` names a host: `WebFetch(domain:example.com)`".to_owned()),
+            },
+            tool if parameter.is_none() => {
+                return Err(format!(
+                    "`{tool}` takes no specifier but a parameter and its value: `{tool}(param:value)`"
+                ));
             }
-        }
+            _ => return Ok(Self { form: None, parameter }),
+        };
+        Ok(Self { form: Some(form), parameter })
     }
 
     fn runs(&self, tool: &str, params: &Value, facts: &Facts<'_>, root: Option<&str>) -> bool {
+        if self.parameter.as_ref().is_some_and(|parameter| parameter.holds(params)) {
+            return true;
+        }
         let text = |key: &str| params.get(key).and_then(Value::as_str);
-        match self {
-            Self::Command(pattern, parameter) => {
-                parameter.as_ref().is_some_and(|parameter| parameter.holds(params))
-                    || text("command").is_none_or(|command| pattern.runs(command, facts.shell()))
-            }
-            Self::PowerShell(pattern, parameter) => {
-                parameter.as_ref().is_some_and(|parameter| parameter.holds(params))
-                    || text("command").is_none_or(|command| pattern.runs(command))
-            }
-            Self::Path(pattern) => pattern.runs(tool, params, facts.call().cwd, root),
-            Self::Domain(pattern) => {
+        match &self.form {
+            None => false,
+            Some(Form::Command(pattern)) => text("command").is_none_or(|command| pattern.runs(command, facts.shell())),
+            Some(Form::PowerShell(pattern)) => text("command").is_none_or(|command| pattern.runs(command)),
+            Some(Form::Path(pattern)) => pattern.runs(tool, params, facts.call().cwd, root),
+            Some(Form::Domain(pattern)) => {
                 let host = text("url").and_then(|url| host(url).ok());
                 host.is_none_or(|host| pattern.is_match(&host).unwrap_or(true))
             }
-            Self::Agent(pattern) => text("subagent_type").is_none_or(|agent| pattern.matches(agent)),
-            Self::Skill(pattern) => {
+            Some(Form::Agent(pattern)) => {
+                text("subagent_type").map_or(self.parameter.is_none(), |agent| pattern.matches(agent))
+            }
+            Some(Form::Skill(pattern)) => {
                 let skill = text("skill").or_else(|| text("command")).map(|skill| skill.trim_start_matches('/'));
-                skill.is_none_or(|skill| {
+                skill.map_or(self.parameter.is_none(), |skill| {
                     let arguments = text("args").unwrap_or_default();
                     pattern.matches(format!("{skill} {arguments}").trim_end())
                 })
             }
-            Self::Parameter(parameter) => parameter.holds(params),
         }
     }
 }
@@ -284,7 +302,7 @@ impl Parameter {
 }
 
 /// The hosts that `domain:…` means. `*.` at the start is any subdomain; another `*` stays between two dots.
-fn domain(text: &str) -> Result<std::sync::Arc<Pattern>, String> {
+fn domain(text: &str) -> Result<Arc<Pattern>, String> {
     let name = text.split_once(':').map(|(_, name)| name.trim().to_ascii_lowercase()).unwrap_or_default();
     let name = name.strip_suffix('.').unwrap_or(&name);
     if name.is_empty() || name.contains(|c: char| c.is_whitespace() || "/:@?#".contains(c)) {
