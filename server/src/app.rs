@@ -19,6 +19,7 @@ use std::{
 use hookd_proto::v1::{admin_service_server::AdminServiceServer, hook_service_server::HookServiceServer};
 use hookd_rules::{Environment, Severity, SourceState};
 use hookd_runner::{Capacity, Runner};
+use hyper_util::service::TowerToHyperService;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::task::TaskTracker;
@@ -251,7 +252,8 @@ impl App {
         };
         for listener in listeners {
             let (layers, routes) = (layers.clone(), routes.clone());
-            open.spawn(connections.clone().accept(listener, move |peer| layers.around(routes.clone(), peer)));
+            let service = move |peer| TowerToHyperService::new(layers.around(routes.clone(), peer));
+            open.spawn(connections.clone().accept(listener, service));
         }
         let hangups = signals.hangups();
         let reloading = tokio::spawn(reload.run(live.clone(), hangups));

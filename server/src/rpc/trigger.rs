@@ -51,14 +51,19 @@ impl<H: Handlers> TriggerService<H> {
         Self { live, handlers, recorder, bounds }
     }
 
-    async fn judge(
+    /// Judges one event, however it came: `deadline` counts from the arrival of the call, and without one it is the
+    /// default; `traceparent` is the caller's.
+    ///
+    /// # Errors
+    /// Why the event was not judged. A block is no error.
+    pub async fn judge(
         &self,
         call: Call,
-        metadata: &MetadataMap,
+        deadline: Option<Duration>,
+        traceparent: Option<&str>,
         request: v1::TriggerRequest,
     ) -> Result<v1::TriggerResponse, NotJudged> {
-        let deadline = deadline(metadata)?.unwrap_or(self.bounds.default_deadline).min(self.bounds.max_deadline);
-        let traceparent = metadata.get("traceparent").and_then(|header| header.to_str().ok());
+        let deadline = deadline.unwrap_or(self.bounds.default_deadline).min(self.bounds.max_deadline);
         let arrival = Arrival {
             decision_id: call.decision_id.to_string(),
             now_ms: now_ms(),
@@ -85,7 +90,11 @@ impl<H: Handlers> HookService for TriggerService<H> {
     async fn trigger(&self, request: Request<v1::TriggerRequest>) -> Result<Response<v1::TriggerResponse>, Status> {
         let call = request.extensions().get::<Call>().copied().unwrap_or_else(|| Call::arriving(Peer::Remote));
         let (metadata, _, message) = request.into_parts();
-        let judged = self.judge(call, &metadata, message).await;
+        let traceparent = metadata.get("traceparent").and_then(|header| header.to_str().ok());
+        let judged = match deadline(&metadata) {
+            Ok(deadline) => self.judge(call, deadline, traceparent, message).await,
+            Err(not_judged) => Err(not_judged),
+        };
         judged.map(Response::new).map_err(|not_judged| not_judged.into_status(&call.decision_id.to_string()))
     }
 }
