@@ -35,6 +35,8 @@ mod qwen_code;
 mod vscode;
 mod windsurf;
 
+pub mod plain;
+
 pub use agent::Agent;
 pub use answer::{Answer, OnUnavailable, answer, unanswered};
 pub use hookd_proto::v1;
