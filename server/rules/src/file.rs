@@ -9,7 +9,7 @@ use std::{path::Path, sync::Arc};
 
 use hookd_json::{JsonError, Node, Place, Tree, Value};
 
-pub(crate) use self::pattern::Patterns;
+pub(crate) use self::pattern::{Patterns, reason};
 use crate::{
     DefaultRule, LoadSettings, Mode, Rule, Tier,
     problem::{Issue, Issues, KeyPath, Severity},

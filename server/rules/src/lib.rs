@@ -5,6 +5,7 @@
 
 mod attached;
 mod catalog;
+mod claude;
 mod event;
 mod index;
 mod matcher;
@@ -18,6 +19,7 @@ mod problem;
 mod disk;
 mod file;
 mod load;
+mod offered;
 mod revision;
 mod schema;
 mod shape;
@@ -25,6 +27,7 @@ mod template;
 mod yaml;
 
 pub use attached::Attached;
+pub use claude::plugin_root;
 pub use catalog::{
     AskFallback, Catalog, DefaultRule, DeferFallback, Fallbacks, ModifyFallback, Source, SourceState, TierPolicy,
 };
@@ -35,6 +38,9 @@ pub use hookd_json::Place;
 pub use index::{EventIndex, Matching};
 pub use load::{Load, LoadedFile, MAX_RULES, Memory, check_paths, load, parse_rules};
 pub use matcher::{Matcher, Pattern, Words};
+pub use offered::{
+    MAX_OFFERED_BYTES, MAX_OFFERED_FILE_BYTES, MAX_OFFERED_FILES, MAX_OFFERED_RULES, Offered, OfferedFile, OfferedRule,
+};
 pub use problem::{Problem, Severity};
 pub use rule::{
     Answer, CommandHandler, Decide, Handler, HeaderPart, HttpHandler, Mode, OnError, Program, Protocol, Rule, RunOn,

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use hookd_condition::Condition;
+use hookd_condition::{Condition, PermissionRule};
 use hookd_json::{Map, Value};
 use secrecy::SecretString;
 
@@ -29,6 +29,8 @@ pub struct Rule {
     pub matcher: Matcher,
     /// What must hold of the call at its turn. `None`: nothing.
     pub when: Option<Condition>,
+    /// The `if` of Claude Code's files: for which calls it runs, tested where `when` is. `None`: for all.
+    pub permission: Option<PermissionRule>,
     /// What it does.
     pub handler: Handler,
     /// When it runs.

@@ -14,6 +14,7 @@ fn rule(id: &str, tier: Tier, mode: Mode) -> Arc<Rule> {
         events: vec!["Stop".into()],
         matcher: Matcher::Any,
         when: None,
+        permission: None,
         handler: Handler::Decide(Answer::default().into()),
         timing: Timing::Sync,
         mode,

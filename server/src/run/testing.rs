@@ -47,6 +47,7 @@ pub(super) fn rule(tier: Tier, handler: Handler) -> Rule {
         events: vec![Arc::from("PreToolUse")],
         matcher: Matcher::Any,
         when: None,
+        permission: None,
         handler,
         timing: Timing::Sync,
         mode: Mode::Enforce,

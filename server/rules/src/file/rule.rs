@@ -125,6 +125,7 @@ impl<'n> Site<'n> {
             events: events.iter().map(|event| Arc::from(*event)).collect(),
             matcher,
             when,
+            permission: None,
             handler,
             timing,
             mode: mode(fields).max(outer_mode),

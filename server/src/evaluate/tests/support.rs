@@ -90,6 +90,7 @@ impl Rules {
             events: vec![Arc::from("*")],
             matcher: Matcher::Any,
             when: None,
+            permission: None,
             handler: Handler::Command(CommandHandler {
                 program: Program::Shell(Shell::Sh, String::new()),
                 timeout: Duration::from_secs(10),
