@@ -6,6 +6,7 @@ mod run;
 use std::path::{Path, PathBuf};
 
 pub use self::memory::Memory;
+pub(crate) use self::run::problem;
 use self::run::Run;
 use crate::{
     Catalog, Format, LoadSettings, Problem, Severity, Source, SourceSettings, Tier,
@@ -82,7 +83,7 @@ pub fn parse_rules(text: &str, format: Format) -> Vec<Problem> {
     let mut patterns = Patterns::default();
     let mut context = Context { settings: &settings, tier: Tier::Managed, file: file.into(), patterns: &mut patterns };
     let issues = compile(text, format, &mut context).issues;
-    issues.into_iter().map(|issue| run::problem(issue, Tier::Managed, file)).collect()
+    issues.into_iter().map(|issue| problem(issue, Tier::Managed, file)).collect()
 }
 
 impl Load {

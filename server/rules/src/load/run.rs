@@ -121,6 +121,7 @@ impl<'s> Run<'s> {
             fallbacks: self.settings.fallbacks,
             sources: self.sources.clone(),
             warnings: self.problems.iter().filter(is_warning).map(Problem::to_string).collect(),
+            settings: Arc::new(self.settings.clone()),
         }
     }
 
@@ -286,7 +287,7 @@ fn share_patterns(rules: &mut [RuleDraft]) {
 }
 
 /// The issue as a problem of this file.
-pub(super) fn problem(issue: Issue, tier: Tier, file: &Path) -> Problem {
+pub(crate) fn problem(issue: Issue, tier: Tier, file: &Path) -> Problem {
     let Issue { severity, place, key, rule, mut message } = issue;
     if let Some(rule) = &rule {
         message = format!("{message}; rule `{}` is left out", crate::shape::shown(rule));
