@@ -1,7 +1,6 @@
 //! The native input: strict JSON, taken apart key by key.
 
 use hookd_json::{Kind, Map, Value};
-use serde_json::json;
 
 /// Why a native input is not understood. One line, lowercase.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -45,6 +44,7 @@ pub(crate) enum Problem {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fields {
     left: Map<String, Value>,
+    params_are_wrapped: bool,
 }
 
 impl Fields {
@@ -52,14 +52,14 @@ impl Fields {
     pub(crate) fn parse(input: &[u8]) -> Result<Self, Problem> {
         let text = std::str::from_utf8(input).map_err(|error| Problem::NotText { at: error.valid_up_to() })?;
         match hookd_json::parse(text)? {
-            Value::Object(left) => Ok(Self { left }),
+            Value::Object(left) => Ok(Self::of(left)),
             other => Err(Problem::NotAnObject(Kind::of(&other).noun())),
         }
     }
 
     /// The fields of an object within the input.
     pub(crate) fn of(left: Map<String, Value>) -> Self {
-        Self { left }
+        Self { left, params_are_wrapped: false }
     }
 
     /// Looks at a key and leaves it.
@@ -102,24 +102,28 @@ impl Fields {
         }
     }
 
-    /// Takes an object, or a string that holds one as JSON text (older builds of some agents). Not there, `null` or an
-    /// empty string: an empty object.
-    pub(crate) fn take_object(&mut self, key: &'static str) -> Result<Map<String, Value>, Problem> {
-        let value = match self.take(key) {
-            Some(Value::String(text)) if text.is_empty() => None,
-            Some(Value::String(text)) => Some(hookd_json::parse(&text)?),
-            other => other,
+    /// Takes the parameters of a tool call as the JSON text of an object: an object, a string that holds one as JSON text
+    /// (older builds of some agents), or nothing. Parameters that are something else are the object's only key,
+    /// `input`; those cannot be rewritten, since a rewrite is an object.
+    pub(crate) fn params_text(&mut self, key: &str) -> String {
+        let map = match self.take(key) {
+            None => Map::new(),
+            Some(Value::Object(map)) => map,
+            Some(Value::String(text)) if text.is_empty() => Map::new(),
+            Some(value) => match value.as_str().and_then(|text| hookd_json::parse(text).ok()) {
+                Some(Value::Object(map)) => map,
+                _ => {
+                    self.params_are_wrapped = true;
+                    Map::from_iter([("input".to_owned(), value)])
+                }
+            },
         };
-        match value {
-            None => Ok(Map::new()),
-            Some(Value::Object(map)) => Ok(map),
-            Some(other) => Err(Problem::WrongType { key, wanted: "an object", seen: Kind::of(&other).noun() }),
-        }
+        hookd_json::to_text(&Value::Object(map))
     }
 
-    /// As [`Fields::take_object`], as JSON text.
-    pub(crate) fn object_text(&mut self, key: &'static str) -> Result<String, Problem> {
-        self.take_object(key).map(|map| hookd_json::to_text(&Value::Object(map)))
+    /// The parameters were no object: see [`Fields::params_text`].
+    pub(crate) fn params_are_wrapped(&self) -> bool {
+        self.params_are_wrapped
     }
 
     /// Takes any value as JSON text: a result. A `null` is a result, nothing at all is none.
@@ -188,7 +192,7 @@ impl Fields {
     /// Puts something into the payload that the input says in other words. What came under that name stays.
     pub(crate) fn put(&mut self, key: &str, value: impl Into<Value>) {
         if !self.left.contains_key(key) {
-            self.left.insert(key.to_owned(), json!(value.into()));
+            self.left.insert(key.to_owned(), value.into());
         }
     }
 

@@ -44,6 +44,8 @@ pub struct Call {
     pub request: v1::TriggerRequest,
     /// The row of the table. `None`: the event is not in it.
     pub(crate) row: Option<&'static Row>,
+    /// The tool's parameters are no object, so that they cannot be rewritten.
+    params_are_wrapped: bool,
 }
 
 /// Why a native input could not be read. What is to be answered then says [`unanswered`](crate::unanswered).
@@ -108,11 +110,14 @@ pub fn read(native: &Native<'_>) -> Result<Call, ReadError> {
     if request.event != native_event {
         fields.put("native_event", native_event.as_str());
     }
+    let params_are_wrapped = fields.params_are_wrapped();
     request.payload_json = fields.into_payload();
     native.agent.name().clone_into(&mut request.caller.get_or_insert_default().agent);
-    let can = row.map_or_else(|| table::unknown(native.agent), |row| row.can);
-    request.capabilities = Some(v1::Capabilities { supported: can.iter().map(|one| i32::from(*one)).collect() });
-    Ok(Call { agent: native.agent, transport: native.transport, native_event, request, row })
+    let mut call = Call { agent: native.agent, transport: native.transport, native_event, request, row, params_are_wrapped };
+    let can = call.row.map_or_else(|| table::unknown(native.agent), |row| row.can);
+    let supported = can.iter().filter(|one| call.can(**one)).map(|one| i32::from(*one)).collect();
+    call.request.capabilities = Some(v1::Capabilities { supported });
+    Ok(call)
 }
 
 impl Call {
@@ -121,12 +126,13 @@ impl Call {
         let row = table::row(agent, native_event);
         let event = row.map_or(native_event, |row| row.event).to_owned();
         let request = v1::TriggerRequest { event, ..Default::default() };
-        Self { agent, transport, native_event: native_event.to_owned(), request, row }
+        Self { agent, transport, native_event: native_event.to_owned(), request, row, params_are_wrapped: false }
     }
 
     /// What the agent can carry out on this call.
     pub(crate) fn can(&self, capability: v1::Capability) -> bool {
-        self.row.map_or_else(|| table::unknown(self.agent), |row| row.can).contains(&capability)
+        let can = self.row.map_or_else(|| table::unknown(self.agent), |row| row.can);
+        can.contains(&capability) && !(capability == v1::Capability::ModifyParams && self.params_are_wrapped)
     }
 
     /// What BLOCK would prevent is the agent's end.

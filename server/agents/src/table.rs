@@ -1,7 +1,8 @@
 //! The one table: which agent has which event, what hookd calls it, and what the agent can carry out there.
 //!
 //! BLOCK on an event after the fact means that the reason reaches the model as feedback; FORCE_CONTINUE stands for it on
-//! stop-like events. What is not listed is downgraded by the server.
+//! stop-like events. What is not listed is downgraded by the server. Where what an agent can do depends on more than the
+//! event's name, there is a row for each case; only the first has the bare name, and the agent's module chooses.
 
 use Capability::{
     AdditionalContext as C, Ask as A, Block as B, ForceContinue as F, Halt as H, ModifyParams as P, ModifyResult as R,
@@ -130,13 +131,15 @@ static CLAUDE_CODE: Table = Table {
     ],
 };
 
-// An allow does not silence Codex's own prompt before a tool runs, only on `PermissionRequest`.
+// Rewrites are known to work for the shell, patches and MCP tools alone. `PermissionRequest` fires when a person would be
+// asked, so that no answer is a question there.
 #[rustfmt::skip]
 static CODEX: Table = Table {
-    unknown: &[],
+    unknown: &[B],
     event_keys: &["hook_event_name"],
     rows: &[
         own("PreToolUse", &[B, P, C]),
+        is("PreToolUse of another tool", "PreToolUse", &[B, C]),
         own("PermissionRequest", &[A, B]),
         own("PostToolUse", &[B, C, H]),
         own("UserPromptSubmit", &[B, C, H]),
@@ -145,7 +148,7 @@ static CODEX: Table = Table {
         own("SubagentStart", &[C]),
         own("SubagentStop", &[F, H]),
         own("Stop", &[F, H]),
-        own("PreCompact", &[B, H]),
+        own("PreCompact", &[H]),
         own("PostCompact", &[H]),
         own("Interrupt", &[]),
     ],
@@ -153,7 +156,7 @@ static CODEX: Table = Table {
 
 #[rustfmt::skip]
 static GEMINI_CLI: Table = Table {
-    unknown: &[],
+    unknown: &[B, H],
     event_keys: &["hook_event_name"],
     rows: &[
         is("BeforeTool", "PreToolUse", &[B, P, H]),
@@ -171,10 +174,10 @@ static GEMINI_CLI: Table = Table {
     ],
 };
 
-// Where one call has a row for MCP tools, its capabilities depend on the tool.
+// A question before `preToolUse` is accepted and not enforced; before a subagent starts it is a no.
 #[rustfmt::skip]
 static CURSOR: Table = Table {
-    unknown: &[],
+    unknown: &[B],
     event_keys: &["hook_event_name"],
     rows: &[
         is("preToolUse", "PreToolUse", &[B, P]),
@@ -182,8 +185,8 @@ static CURSOR: Table = Table {
         is("beforeMCPExecution", "PreToolUse", &[A, B]),
         is("beforeReadFile", "PreToolUse", &[B]),
         is("beforeTabFileRead", "PreToolUse", &[B]),
-        is("postToolUse", "PostToolUse", &[C]),
-        is("postToolUse of an MCP tool", "PostToolUse", &[R, C]),
+        is("postToolUse", "PostToolUse", &[B, C]),
+        is("postToolUse of an MCP tool", "PostToolUse", &[B, R, C]),
         is("postToolUseFailure", "PostToolUseFailure", &[]),
         is("afterShellExecution", "PostToolUse", &[]),
         is("afterMCPExecution", "PostToolUse", &[]),
@@ -194,7 +197,10 @@ static CURSOR: Table = Table {
         is("sessionEnd", "SessionEnd", &[]),
         is("subagentStart", "SubagentStart", &[B]),
         is("subagentStop", "SubagentStop", &[F]),
+        is("subagentStop that is not completed", "SubagentStop", &[]),
         is("stop", "Stop", &[F]),
+        is("stop with an error", "StopFailure", &[]),
+        is("stop by the user", "Interrupt", &[]),
         is("preCompact", "PreCompact", &[]),
         own("afterAgentResponse", &[]),
         own("afterAgentThought", &[]),
@@ -202,22 +208,23 @@ static CURSOR: Table = Table {
     ],
 };
 
-// The casing of the event's name chooses the dialect of the payload.
+// The casing of the event's name chooses the dialect of the payload. `permissionRequest` fires before the agent's own
+// rules, which may allow: no answer is no question there.
 #[rustfmt::skip]
 static COPILOT_CLI: Table = Table {
-    unknown: &[],
+    unknown: &[B],
     event_keys: &["hook_event_name"],
     rows: &[
         is("preToolUse", "PreToolUse", &[A, B, P, C]),
         own("PreToolUse", &[A, B, P, C]),
-        is("permissionRequest", "PermissionRequest", &[A, B, H]),
-        own("PermissionRequest", &[A, B, H]),
-        is("postToolUse", "PostToolUse", &[R, C]),
-        own("PostToolUse", &[R, C]),
-        is("postToolUseFailure", "PostToolUseFailure", &[C]),
-        own("PostToolUseFailure", &[C]),
-        is("userPromptSubmitted", "UserPromptSubmit", &[C]),
-        own("UserPromptSubmit", &[C]),
+        is("permissionRequest", "PermissionRequest", &[B, H]),
+        own("PermissionRequest", &[B, H]),
+        is("postToolUse", "PostToolUse", &[B, R, C]),
+        own("PostToolUse", &[B, R, C]),
+        is("postToolUseFailure", "PostToolUseFailure", &[B, C]),
+        own("PostToolUseFailure", &[B, C]),
+        is("userPromptSubmitted", "UserPromptSubmit", &[]),
+        own("UserPromptSubmit", &[]),
         own("userPromptTransformed", &[]),
         is("sessionStart", "SessionStart", &[C]),
         own("SessionStart", &[C]),
@@ -234,7 +241,7 @@ static COPILOT_CLI: Table = Table {
         is("notification", "Notification", &[C]),
         own("Notification", &[C]),
         is("errorOccurred", "StopFailure", &[]),
-        own("ErrorOccurred", &[]),
+        is("ErrorOccurred", "StopFailure", &[]),
     ],
 };
 
