@@ -102,7 +102,7 @@ impl Agent {
 
     /// The agent's events, by the agent's own names, in the order of its documentation.
     pub fn events(self) -> impl Iterator<Item = &'static str> {
-        table::rows(self).iter().map(Row::name)
+        table::rows(self).iter().map(Row::name).filter(|name| !name.contains(' '))
     }
 
     /// How long the agent lets a hook run on its event `native` where its settings say nothing. What is asked within a

@@ -126,6 +126,11 @@ impl Fields {
         self.params_are_wrapped
     }
 
+    /// Takes these keys with what they hold, those of them that are there.
+    pub(crate) fn take_all(&mut self, keys: &[&str]) -> Map<String, Value> {
+        keys.iter().filter_map(|key| Some(((*key).to_owned(), self.left.shift_remove(*key)?))).collect()
+    }
+
     /// Takes any value as JSON text: a result. A `null` is a result, nothing at all is none.
     pub(crate) fn take_json(&mut self, key: &str) -> Option<String> {
         self.left.shift_remove(key).map(|value| hookd_json::to_text(&value))

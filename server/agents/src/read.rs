@@ -113,7 +113,8 @@ pub fn read(native: &Native<'_>) -> Result<Call, ReadError> {
     let params_are_wrapped = fields.params_are_wrapped();
     request.payload_json = fields.into_payload();
     native.agent.name().clone_into(&mut request.caller.get_or_insert_default().agent);
-    let mut call = Call { agent: native.agent, transport: native.transport, native_event, request, row, params_are_wrapped };
+    let mut call =
+        Call { agent: native.agent, transport: native.transport, native_event, request, row, params_are_wrapped };
     let can = call.row.map_or_else(|| table::unknown(native.agent), |row| row.can);
     let supported = can.iter().filter(|one| call.can(**one)).map(|one| i32::from(*one)).collect();
     call.request.capabilities = Some(v1::Capabilities { supported });

@@ -101,7 +101,10 @@ impl Told {
             Ok(v1::Verdict::Allow) => Verdict::Allow,
             Ok(v1::Verdict::Ask) if call.can(Capability::Ask) => Verdict::Ask,
             Ok(v1::Verdict::Ask) => {
-                return safe(&because("this needs a person's consent and this agent cannot ask here", &response.reason));
+                return safe(&because(
+                    "this needs a person's consent and this agent cannot ask here",
+                    &response.reason,
+                ));
             }
             Ok(v1::Verdict::Defer) if call.can(Capability::Defer) => Verdict::Defer,
             Ok(v1::Verdict::Defer) => {
