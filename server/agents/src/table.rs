@@ -247,56 +247,183 @@ static COPILOT_CLI: Table = Table {
 
 #[rustfmt::skip]
 static VS_CODE: Table = Table {
-    unknown: &[],
+    unknown: &[B, H],
     event_keys: &["hook_event_name", "hookEventName"],
-    rows: &[],
+    rows: &[
+        own("PreToolUse", &[A, B, P, C, H]),
+        own("PostToolUse", &[B, C, H]),
+        own("UserPromptSubmit", &[B, H]),
+        own("SessionStart", &[C, H]),
+        own("SubagentStart", &[C, H]),
+        own("SubagentStop", &[F, H]),
+        own("Stop", &[F, H]),
+        own("PreCompact", &[H]),
+    ],
 };
 
+// `updatedInput` before a tool is documented, but not applied: the call would run as it was. So a rewrite is not listed
+// there, and becomes a block with the corrected call in its reason.
 #[rustfmt::skip]
 static QWEN_CODE: Table = Table {
-    unknown: &[],
+    unknown: &[B, H],
     event_keys: &["hook_event_name"],
-    rows: &[],
+    rows: &[
+        own("PreToolUse", &[A, B, C, H]),
+        own("PermissionRequest", &[A, B, P, H]),
+        own("PermissionDenied", &[]),
+        own("PostToolUse", &[B, C, H]),
+        own("PostToolUseFailure", &[B, C]),
+        own("PostToolBatch", &[B, C, H]),
+        own("UserPromptSubmit", &[B, C, H]),
+        own("UserPromptExpansion", &[B, C, H]),
+        own("MessageDisplay", &[]),
+        own("SessionStart", &[C]),
+        own("SessionEnd", &[]),
+        own("SessionDelete", &[]),
+        own("InstructionsLoaded", &[]),
+        own("Notification", &[]),
+        own("Stop", &[F, H]),
+        own("StopFailure", &[]),
+        own("SubagentStart", &[C]),
+        own("SubagentStop", &[F, H]),
+        own("PreCompact", &[C]),
+        own("PostCompact", &[]),
+        own("TodoCreated", &[B]),
+        is("TodoCreated after the write", "TodoCreated", &[]),
+        own("TodoCompleted", &[B]),
+        is("TodoCompleted after the write", "TodoCompleted", &[]),
+    ],
 };
 
 #[rustfmt::skip]
 static FACTORY_DROID: Table = Table {
-    unknown: &[],
-    event_keys: &["hook_event_name"],
-    rows: &[],
+    unknown: &[B, H],
+    event_keys: &["hook_event_name", "hookEventName"],
+    rows: &[
+        own("PreToolUse", &[A, B, P, H]),
+        own("PostToolUse", &[B, C, H]),
+        own("UserPromptSubmit", &[B, C, H]),
+        own("SessionStart", &[C, H]),
+        own("SessionEnd", &[]),
+        own("Notification", &[]),
+        own("Stop", &[F, H]),
+        own("SubagentStop", &[F, H]),
+        own("PreCompact", &[]),
+    ],
 };
 
 #[rustfmt::skip]
 static WINDSURF: Table = Table {
-    unknown: &[],
+    unknown: &[B],
     event_keys: &["agent_action_name"],
-    rows: &[],
+    rows: &[
+        is("pre_run_command", "PreToolUse", &[B]),
+        is("pre_read_code", "PreToolUse", &[B]),
+        is("pre_write_code", "PreToolUse", &[B]),
+        is("pre_mcp_tool_use", "PreToolUse", &[B]),
+        is("post_run_command", "PostToolUse", &[]),
+        is("post_read_code", "PostToolUse", &[]),
+        is("post_write_code", "PostToolUse", &[]),
+        is("post_mcp_tool_use", "PostToolUse", &[]),
+        is("pre_user_prompt", "UserPromptSubmit", &[B]),
+        is("post_cascade_response", "Stop", &[]),
+        is("post_cascade_response_with_transcript", "Stop", &[]),
+        is("post_setup_worktree", "SessionStart", &[]),
+    ],
 };
 
+// `Before…`, `After…` and `PreToolUseResult` are fired beside `PreToolUse` and `PostToolUse` for the same call and can
+// only look on: under names of their own no rule on a tool runs twice, and no block is recorded that stops nothing.
 #[rustfmt::skip]
 static GOOSE: Table = Table {
-    unknown: &[],
+    unknown: &[B],
     event_keys: &["event"],
-    rows: &[],
+    rows: &[
+        own("PreToolUse", &[B]),
+        own("PreToolUseResult", &[]),
+        own("PostToolUse", &[]),
+        own("PostToolUseFailure", &[]),
+        own("BeforeReadFile", &[]),
+        own("AfterFileEdit", &[]),
+        own("BeforeShellExecution", &[]),
+        own("AfterShellExecution", &[]),
+        own("UserPromptSubmit", &[]),
+        own("SessionStart", &[]),
+        own("SessionEnd", &[]),
+        own("Stop", &[F]),
+    ],
 };
 
+// Names with a capital are those of the files and of the older VS Code path, which waits for every hook. The SDK waits
+// for `tool_call` and `tool_result` alone. A block ends the run, since nothing smaller can be said.
 #[rustfmt::skip]
 static CLINE: Table = Table {
-    unknown: &[],
+    unknown: &[B, H],
     event_keys: &["hookName"],
-    rows: &[],
+    rows: &[
+        own("PreToolUse", &[B, C, H]),
+        is("tool_call", "PreToolUse", &[B, P, C, H]),
+        own("PostToolUse", &[B, C, H]),
+        is("PostToolUse of a failed call", "PostToolUseFailure", &[B, C, H]),
+        is("tool_result", "PostToolUse", &[B, C, H]),
+        is("tool_result of a failed call", "PostToolUseFailure", &[B, C, H]),
+        own("UserPromptSubmit", &[B, C, H]),
+        is("prompt_submit", "UserPromptSubmit", &[]),
+        is("TaskStart", "SessionStart", &[C, H]),
+        is("TaskResume", "SessionStart", &[C, H]),
+        is("agent_start", "SessionStart", &[]),
+        is("agent_start of a subagent", "SubagentStart", &[]),
+        is("agent_resume", "SessionStart", &[]),
+        is("SessionShutdown", "SessionEnd", &[]),
+        is("session_shutdown", "SessionEnd", &[]),
+        is("TaskComplete", "Stop", &[]),
+        is("agent_end", "Stop", &[]),
+        is("agent_end of a subagent", "SubagentStop", &[]),
+        is("TaskError", "StopFailure", &[]),
+        is("agent_error", "StopFailure", &[]),
+        is("TaskCancel", "Interrupt", &[]),
+        is("agent_abort", "Interrupt", &[]),
+        own("PreCompact", &[]),
+        is("pre_compact", "PreCompact", &[]),
+        own("Notification", &[]),
+    ],
 };
 
 #[rustfmt::skip]
 static AMAZON_Q: Table = Table {
-    unknown: &[],
+    unknown: &[B],
     event_keys: &["hook_event_name"],
-    rows: &[],
+    rows: &[
+        is("preToolUse", "PreToolUse", &[B]),
+        is("postToolUse", "PostToolUse", &[]),
+        is("userPromptSubmit", "UserPromptSubmit", &[C]),
+        is("agentSpawn", "SessionStart", &[C]),
+        is("stop", "Stop", &[]),
+    ],
 };
 
+// Names with a small letter are those of CLI 2, the others those of CLI 3 and IDE 1.
 #[rustfmt::skip]
 static KIRO: Table = Table {
-    unknown: &[],
+    unknown: &[B],
     event_keys: &["hook_event_name"],
-    rows: &[],
+    rows: &[
+        is("preToolUse", "PreToolUse", &[B]),
+        own("PreToolUse", &[B]),
+        is("postToolUse", "PostToolUse", &[]),
+        own("PostToolUse", &[]),
+        is("userPromptSubmit", "UserPromptSubmit", &[C]),
+        own("UserPromptSubmit", &[B, C]),
+        is("agentSpawn", "SessionStart", &[C]),
+        is("AgentSpawn", "SessionStart", &[C]),
+        own("SessionStart", &[C]),
+        is("stop", "Stop", &[F]),
+        own("Stop", &[]),
+        own("PreTaskExec", &[B]),
+        own("PostTaskExec", &[]),
+        own("PostFileCreate", &[]),
+        own("PostFileSave", &[]),
+        own("PostFileDelete", &[]),
+        own("Manual", &[]),
+    ],
 };
