@@ -133,9 +133,25 @@ pub(crate) fn compile(text: &str, format: Format, context: &mut Context<'_>) -> 
             issues.list.push(issue);
         }
     }
+    leave_out_what_is_not_permitted(&mut draft, context, &mut issues);
     issues.list.sort_by_key(|issue| issue.place);
     draft.issues = issues.list;
     draft
+}
+
+/// Takes out the rules that the settings do not let the tier have.
+fn leave_out_what_is_not_permitted(draft: &mut FileDraft, context: &Context<'_>, issues: &mut Issues) {
+    let permits = &context.tier_settings().permits;
+    draft.rules.retain(|draft| {
+        let Err(message) = permits.check(context.tier, &draft.rule) else { return true };
+        let hooks = KeyPath::Key(&KeyPath::Top, "hooks");
+        let from = issues.list.len();
+        issues.error(draft.place, KeyPath::Index(&hooks, draft.index), message);
+        if !context.tier.is_central() {
+            issues.leave_out(from, &draft.rule.id);
+        }
+        false
+    });
 }
 
 fn parse(text: &str, format: Format) -> Result<Node, Issue> {

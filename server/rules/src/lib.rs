@@ -47,7 +47,7 @@ pub use rule::{
     Shell, Timing, Worker,
 };
 pub use schema::schema;
-pub use settings::{Environment, LoadSettings, SourceSettings, TierSettings};
+pub use settings::{Environment, LoadSettings, Permits, SourceSettings, TierSettings};
 pub use template::Template;
 pub use tier::{PerTier, Tier};
 pub use verdict::Verdict;

@@ -50,7 +50,12 @@ pub struct LoadedFile {
 pub fn load(settings: &LoadSettings, memory: &mut Memory) -> Load {
     let mut run = Run::new(settings, memory);
     for tier in Tier::ALL {
-        for source in &settings.tiers.get(tier).sources {
+        let tier_settings = settings.tiers.get(tier);
+        if !tier_settings.permits.enabled {
+            run.switched_off(tier);
+            continue;
+        }
+        for source in &tier_settings.sources {
             run.source(tier, source);
         }
     }

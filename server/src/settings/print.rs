@@ -76,6 +76,7 @@ pub(super) fn yaml(tree: &Value) -> String {
 }
 
 fn tier_tree(tier: Tier, settings: &TierSettings) -> Value {
+    let permits = &settings.permits;
     let sources = settings.sources.iter().map(|source| json!({ "path": source.path, "optional": source.optional }));
     let mut tree = json!({
         "sources": sources.collect::<Vec<_>>(),
@@ -84,6 +85,11 @@ fn tier_tree(tier: Tier, settings: &TierSettings) -> Value {
         "may_allow": settings.may_allow,
         "allow_env": settings.allow_env,
         "allow_files": settings.allow_files,
+        "enabled": permits.enabled,
+        "handlers": permits.handlers,
+        "events": permits.events,
+        "http_hosts": permits.http_hosts,
+        "max_timeout": permits.max_timeout.map(duration),
     });
     if let (false, Some(table)) = (tier.is_central(), tree.as_object_mut()) {
         let name = match settings.server_commands {

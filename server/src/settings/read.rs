@@ -12,7 +12,7 @@ use hookd_rules::{AskFallback, DeferFallback, Fallbacks, Mode, ModifyFallback, O
 
 use super::{
     DrainSettings, Http2Settings, Limits, Listen, LogFormat, LogSettings, ServerCommands, Settings, SettingsError,
-    TierSettings, default_sources,
+    TierSettings, default_sources, permits,
     section::{Reading, Section, absolute, text},
 };
 
@@ -76,8 +76,8 @@ fn resolve(mut top: Section<'_, '_>, working_directory: &Path) -> Settings {
     let admin_listen = top
         .read("admin_listen", |value| text(value)?.parse().ok(), "an address, such as 127.0.0.1:8081")
         .unwrap_or_else(|| loopback(8081));
-    let tiers = tiers(top.section("tiers"), working_directory);
     let limits = limits(top.section("limits"));
+    let tiers = tiers(top.section("tiers"), working_directory, limits.max_handler_timeout);
 
     let mut commands = top.section("commands");
     let commands_path = commands
@@ -139,7 +139,11 @@ fn listen(top: &mut Section<'_, '_>) -> Option<Vec<Listen>> {
     Some(addresses)
 }
 
-fn tiers(mut section: Section<'_, '_>, working_directory: &Path) -> PerTier<TierSettings> {
+fn tiers(
+    mut section: Section<'_, '_>,
+    working_directory: &Path,
+    max_handler_timeout: Duration,
+) -> PerTier<TierSettings> {
     let mut sources_named = false;
     let mut tiers = PerTier::from_fn(|tier| {
         let mut section = section.section(tier.name());
@@ -178,6 +182,7 @@ fn tiers(mut section: Section<'_, '_>, working_directory: &Path) -> PerTier<Tier
                 )
                 .filter(|_| !tier.is_central())
                 .unwrap_or(if tier.is_central() { ServerCommands::Allow } else { ServerCommands::Loopback }),
+            permits: permits::permits(&mut section, tier, max_handler_timeout),
         };
         section.end();
         settings

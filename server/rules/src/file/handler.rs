@@ -76,18 +76,16 @@ impl Site<'_> {
     }
 
     fn timeout(&self, default: Duration, context: &Context<'_>, issues: &mut Issues) -> Duration {
-        let ceiling = context.settings.max_handler_timeout;
+        let (ceiling, limit) =
+            context.tier_settings().max_timeout(context.tier, context.settings.max_handler_timeout);
         let Some(written) = self.fields.whole("timeout").map(Duration::from_millis) else {
             return default.min(ceiling);
         };
         if written > ceiling
             && let Some(node) = self.fields.node("timeout")
         {
-            let message = format!(
-                "{} ms is over `limits.max_handler_timeout`, {} ms count",
-                written.as_millis(),
-                ceiling.as_millis()
-            );
+            let message =
+                format!("{} ms is over `{limit}`, {} ms count", written.as_millis(), ceiling.as_millis());
             issues.warning(node.place, KeyPath::Key(&self.path, "timeout"), message);
         }
         written.min(ceiling)

@@ -58,6 +58,17 @@ impl<'s> Run<'s> {
         }
     }
 
+    /// Passes by the sources of a tier that the settings switch off.
+    pub(super) fn switched_off(&mut self, tier: Tier) {
+        self.memory.good.retain(|(of, _), _| *of != tier);
+        if self.settings.tiers.get(tier).sources.is_empty() {
+            return;
+        }
+        let message = format!("`tiers.{tier}.enabled` is false: no source of this tier is read");
+        let issue = Issue { severity: Severity::Warning, place: None, key: String::new(), rule: None, message };
+        self.problems.push(problem(issue, tier, Path::new("")));
+    }
+
     /// Reads one source and adds what it gives.
     pub(super) fn source(&mut self, tier: Tier, settings: &'s SourceSettings) {
         let mut reading =
