@@ -201,6 +201,13 @@ impl Fields {
         }
     }
 
+    /// Puts what is left of an object within the input into the payload, as [`Fields::put`] does.
+    pub(crate) fn put_all(&mut self, inner: Self) {
+        for (key, value) in inner.left {
+            self.put(&key, value);
+        }
+    }
+
     /// What is left, as the JSON text of the payload. Nothing is left: empty.
     pub(crate) fn into_payload(self) -> String {
         if self.left.is_empty() { String::new() } else { hookd_json::to_text(&Value::Object(self.left)) }
