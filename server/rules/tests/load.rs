@@ -268,7 +268,7 @@ fn case_054_one_bad_entry_leaves_the_good_ones_below_team() {
             "hooks.json:1:83: hooks[1]: a rule needs the key `event`; rule `hooks.json#1` is left out",
             "hooks.json:1:83: hooks[1]: a rule needs the key `handler`; rule `hooks.json#1` is left out",
             "hooks.json:1:94: hooks[1].matcher: must be a string, not an object; rule `hooks.json#1` is left out",
-            "hooks.json:1:114: hooks[1].hooks: unknown key `hooks`, a rule has `id`, `event`, `matcher`, `when`, `handler`, `async`, `onVerdict`, `onError`, `final`, `mustDecide`, `concurrent`, `mode`, `customEvent`, `runOn`, `disabled`, `description`, `metadata`; rule `hooks.json#1` is left out",
+            "hooks.json:1:114: hooks[1].hooks: unknown key `hooks`, a rule has `id`, `event`, `matcher`, `when`, `handler`, `async`, `onVerdict`, `onError`, `final`, `mustDecide`, `concurrent`, `mode`, `customEvent`, `protocol`, `runOn`, `disabled`, `description`, `metadata`; rule `hooks.json#1` is left out",
         ],
     );
 }
@@ -470,10 +470,19 @@ fn lower_tiers_run_commands_here_only_where_the_settings_allow_it() {
     );
     place.check(&["hooks.json#0", "a"], SourceState::Loaded, &[]);
     place.settings.tiers.shared.server_commands = false;
+    place.write(
+        "hooks.json",
+        r#"{"hooks":[{"event":"Stop","runOn":"agent","handler":{"type":"command","command":"x"}}]}"#,
+    );
+    place.check(&["hooks.json#0"], SourceState::Loaded, &[]);
+    place.write(
+        "hooks.json",
+        &format!(r#"{{"hooks":[{{"event":"Stop","handler":{{"type":"command","command":"x"}}}},{}]}}"#, rule("a")),
+    );
     place.check(
         &["a"],
         SourceState::Partial,
-        &["hooks.json:1:37: hooks[0].handler: command rules of tier shared may not run on this server, unless `tiers.shared.server_commands` is `allow`; rule `hooks.json#0` is left out"],
+        &["hooks.json:1:37: hooks[0].handler: command rules of tier shared may not run on this server, unless `tiers.shared.server_commands` is `allow` or the rule says `runOn: agent`; rule `hooks.json#0` is left out"],
     );
 }
 

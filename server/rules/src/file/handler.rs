@@ -8,7 +8,7 @@ use url::Url;
 
 use super::{Context, header};
 use crate::{
-    Answer, Attached, CommandHandler, Decide, Event, Handler, HttpHandler, Modifies, Program, Shell, Verdict, Worker,
+    Answer, Attached, CommandHandler, Decide, Event, Handler, HttpHandler, Modifies, Program, RunOn, Shell, Verdict, Worker,
     problem::{Issues, KeyPath},
     shape::{Fields, HANDLERS, LATER_HANDLERS, did_you_mean, shown},
     template::Given,
@@ -22,6 +22,7 @@ pub(super) fn compile(
     node: &Node,
     path: KeyPath<'_>,
     events: &[&str],
+    run_on: RunOn,
     context: &Context<'_>,
     issues: &mut Issues,
 ) -> Option<(Handler, Value)> {
@@ -54,7 +55,7 @@ pub(super) fn compile(
     }
     let site = Site { node, path, fields };
     let compiled = match name {
-        "command" => command(&site, context, issues),
+        "command" => command(&site, run_on, context, issues),
         "http" => http(&site, context, issues),
         _ => decide(&site, events, issues),
     };
@@ -92,12 +93,12 @@ impl Site<'_> {
     }
 }
 
-fn command(site: &Site<'_>, context: &Context<'_>, issues: &mut Issues) -> (Handler, Value) {
+fn command(site: &Site<'_>, run_on: RunOn, context: &Context<'_>, issues: &mut Issues) -> (Handler, Value) {
     let fields = site.fields;
-    if !context.tier_settings().server_commands {
+    if run_on == RunOn::Server && !context.tier_settings().server_commands {
         let tier = context.tier;
         let message = format!(
-            "command rules of tier {tier} may not run on this server, unless `tiers.{tier}.server_commands` is `allow`"
+            "command rules of tier {tier} may not run on this server, unless `tiers.{tier}.server_commands` is `allow` or the rule says `runOn: agent`"
         );
         issues.error(site.node.place, site.path, message);
     }

@@ -112,9 +112,10 @@ impl<'n> Site<'n> {
         let events = self.events(issues);
         let matcher = self.matcher(&events, context, issues);
         let when = self.when(issues);
-        let handler = fields
-            .node("handler")
-            .and_then(|node| handler::compile(node, KeyPath::Key(&self.path, "handler"), &events, context, issues));
+        let run_on = if fields.text("runOn") == Some("agent") { RunOn::Agent } else { RunOn::Server };
+        let handler = fields.node("handler").and_then(|node| {
+            handler::compile(node, KeyPath::Key(&self.path, "handler"), &events, run_on, context, issues)
+        });
         let timing = self.timing(issues);
         let (matcher, (handler, handler_meaning)) = (matcher?, handler?);
         let rule = Rule {
@@ -134,24 +135,49 @@ impl<'n> Site<'n> {
             must_decide: fields.flag("mustDecide"),
             concurrent: fields.flag("concurrent"),
             description: fields.text("description").unwrap_or_default().to_owned(),
-            protocol: Protocol::Native,
-            run_on: RunOn::Server,
+            protocol: match fields.text("protocol") {
+                Some("claude-code") => Protocol::ClaudeCode,
+                _ => Protocol::Native,
+            },
+            run_on,
         };
-        if let Handler::Decide(decide) = &rule.handler
-            && decide.answer.verdict == Verdict::None
-            && rule.must_decide
-        {
-            self.error("mustDecide", issues, "this `decide` handler has no `verdict`, so it can never decide");
-        }
-        if let Handler::Decide(decide) = &rule.handler
-            && decide.rewrites()
-            && rule.concurrent
-        {
-            self.error("concurrent", issues, "this `decide` handler rewrites, which a concurrent rule may not");
-        }
+        self.check_handler(&rule, issues);
         self.warn(&rule, issues);
         let meaning = meaning(&rule, explicit_id, handler_meaning);
         Some((rule, Meaning::of(meaning)))
+    }
+
+    /// What its handler cannot do.
+    fn check_handler(&self, rule: &Rule, issues: &mut Issues) {
+        if let Handler::Decide(decide) = &rule.handler {
+            if decide.answer.verdict == Verdict::None && rule.must_decide {
+                self.error("mustDecide", issues, "this `decide` handler has no `verdict`, so it can never decide");
+            }
+            if decide.rewrites() && rule.concurrent {
+                self.error("concurrent", issues, "this `decide` handler rewrites, which a concurrent rule may not");
+            }
+            if rule.protocol != Protocol::Native {
+                self.error("protocol", issues, "a `decide` handler answers in process and has no protocol");
+            }
+        }
+        let worker = matches!(&rule.handler, Handler::Command(command) if command.worker.is_some());
+        if worker && rule.protocol != Protocol::Native {
+            let message = "a worker reads and writes hookd's own form, `worker` goes with `native` alone";
+            self.error("protocol", issues, message);
+        }
+        if rule.run_on == RunOn::Agent {
+            if !matches!(rule.handler, Handler::Command(_)) {
+                let message = format!("only commands run on the agent's side, not `{}` handlers", rule.handler.kind());
+                self.error("runOn", issues, message);
+            }
+            if worker {
+                self.error(
+                    "runOn",
+                    issues,
+                    "a worker is kept on the server, on the agent's side each call starts a program",
+                );
+            }
+        }
     }
 
     /// The names of the events. Those that cannot be meant are errors.
@@ -225,6 +251,10 @@ impl<'n> Site<'n> {
                 self.warn_if_set(key, issues, "does not count while the rule is in shadow mode");
             }
         }
+        if rule.run_on == RunOn::Agent && rule.tier.is_central() {
+            let message = "the caller could forge what this rule gives: it never allows or rewrites";
+            self.warning("runOn", issues, message);
+        }
         if rule.on_error == Some(OnError::Block)
             && let Some(event) = rule.events.iter().find(|event| known(event).is_stop_like())
         {
@@ -288,5 +318,7 @@ fn meaning(rule: &Rule, explicit_id: Option<&str>, handler: Value) -> Value {
         "final": rule.is_final,
         "mustDecide": rule.must_decide,
         "concurrent": rule.concurrent,
+        "protocol": rule.protocol.name(),
+        "runOn": rule.run_on.name(),
     })
 }
