@@ -28,6 +28,9 @@ pub use read::Origin;
 pub struct Settings {
     /// Where gRPC is served. Not empty.
     pub listen: Vec<Listen>,
+    /// Names by which callers of plain HTTP may address the server (their `Host`), besides loopback's and the addresses
+    /// that it listens on. Lowercase, without port.
+    pub hosts: Vec<String>,
     /// Where `/livez`, `/readyz` and `/metrics` are served.
     pub admin_listen: SocketAddr,
     /// The sources of each tier, and what the tier may do. Hot.

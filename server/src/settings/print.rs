@@ -10,10 +10,11 @@ use super::{LogFormat, ServerCommands, Settings, TierSettings};
 
 /// Everything, with the keys of a settings file.
 pub(super) fn tree(settings: &Settings) -> Value {
-    let Settings { listen, admin_listen, tiers, limits, commands_path, drain, fallbacks, log, http2 } = settings;
+    let Settings { listen, hosts, admin_listen, tiers, limits, commands_path, drain, fallbacks, log, http2 } = settings;
     let tiers = Tier::ALL.map(|tier| (tier.name().to_owned(), tier_tree(tier, tiers.get(tier))));
     json!({
         "listen": listen.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "hosts": hosts,
         "admin_listen": admin_listen.to_string(),
         "tiers": tiers.into_iter().collect::<Map<_, _>>(),
         "limits": {

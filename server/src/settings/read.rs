@@ -21,6 +21,7 @@ pub(super) const PREFIX: &str = "HOOKD__";
 
 const SECOND: Duration = Duration::from_secs(1);
 const MIB: usize = 1 << 20;
+const HOSTS: &str = "a name without scheme and port or a list of them, such as hookd.example.com";
 const ADDRESSES: &str = "an address or a list of them, such as 127.0.0.1:50051, [::1]:50051 or unix:/run/hookd.sock";
 
 /// Where settings come from.
@@ -73,6 +74,7 @@ fn merged(file: Option<&Path>, environment: &BTreeMap<String, String>) -> Result
 fn resolve(mut top: Section<'_, '_>, working_directory: &Path) -> Settings {
     let loopback = |port| SocketAddr::from(([127, 0, 0, 1], port));
     let listen = listen(&mut top).unwrap_or_else(|| vec![Listen::Tcp(loopback(50051))]);
+    let hosts = hosts(&mut top);
     let admin_listen = top
         .read("admin_listen", |value| text(value)?.parse().ok(), "an address, such as 127.0.0.1:8081")
         .unwrap_or_else(|| loopback(8081));
@@ -116,7 +118,7 @@ fn resolve(mut top: Section<'_, '_>, working_directory: &Path) -> Settings {
     };
     section.end();
     top.end();
-    Settings { listen, admin_listen, tiers, limits, commands_path, drain, fallbacks, log, http2 }
+    Settings { listen, hosts, admin_listen, tiers, limits, commands_path, drain, fallbacks, log, http2 }
 }
 
 fn listen(top: &mut Section<'_, '_>) -> Option<Vec<Listen>> {
@@ -137,6 +139,15 @@ fn listen(top: &mut Section<'_, '_>) -> Option<Vec<Listen>> {
         top.problem("listen", None, &format!("an empty list is not {ADDRESSES}"));
     }
     Some(addresses)
+}
+
+fn hosts(top: &mut Section<'_, '_>) -> Vec<String> {
+    let given = top.strings("hosts", HOSTS).unwrap_or_default();
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    for host in given.iter().filter(|host| !host.chars().all(plain)) {
+        top.problem("hosts", None, &format!("{host:?} is not {HOSTS}"));
+    }
+    given.into_iter().map(|host| host.to_ascii_lowercase()).collect()
 }
 
 fn tiers(

@@ -29,6 +29,7 @@ fn refused(text: &str, message: &str) {
 fn without_a_file_everything_has_its_default() {
     insta::assert_snapshot!(defaults().to_yaml(), @r#"
     listen: ["127.0.0.1:50051"]
+    hosts: []
     admin_listen: "127.0.0.1:8081"
     tiers:
       managed:
@@ -168,6 +169,10 @@ fn what_is_wrong_is_told_with_key_value_and_what_is_right() {
         "listen: localhost",
         "s.yaml: listen: \"localhost\" is not an address or a list of them, such as 127.0.0.1:50051, [::1]:50051 or unix:/run/hookd.sock",
     );
+    for wrong in ["http://hookd", "hookd:50051", "*"] {
+        let expected = "is not a name without scheme and port or a list of them, such as hookd.example.com";
+        refused(&format!("hosts: [\"{wrong}\"]"), &format!("s.yaml: hosts: {wrong:?} {expected}"));
+    }
     refused("admin_listen: 8081", "s.yaml: admin_listen: `8081` is not an address, such as 127.0.0.1:8081");
     refused(
         "limits: { default_deadline: 30 }",

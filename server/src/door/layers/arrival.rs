@@ -29,7 +29,7 @@ pub struct Arrival<S> {
 }
 
 /// Counts a call as cancelled unless it came to an answer.
-struct Unanswered<'r>(Option<&'r Recorder>);
+pub(in crate::door) struct Unanswered<'r>(pub(in crate::door) Option<&'r Recorder>);
 
 pub(super) fn layer<S>(
     peer: Peer,
