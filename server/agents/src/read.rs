@@ -116,7 +116,8 @@ pub fn read(native: &Native<'_>) -> Result<Call, ReadError> {
     let mut call =
         Call { agent: native.agent, transport: native.transport, native_event, request, row, params_are_wrapped };
     let can = call.row.map_or_else(|| table::unknown(native.agent), |row| row.can);
-    let supported = can.iter().filter(|one| call.can(**one)).map(|one| i32::from(*one)).collect();
+    let mut supported = can.iter().filter(|one| call.can(**one)).map(|one| i32::from(*one)).collect::<Vec<_>>();
+    supported.sort_unstable();
     call.request.capabilities = Some(v1::Capabilities { supported });
     Ok(call)
 }

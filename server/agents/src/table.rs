@@ -108,11 +108,11 @@ static CLAUDE_CODE: Table = Table {
         own("SessionEnd", &[]),
         own("InstructionsLoaded", &[]),
         own("Notification", &[]),
-        // Context reaches the model here by making it go on.
-        own("Stop", &[F, C, H]),
+        // Context would make it go on, whatever the verdict.
+        own("Stop", &[F, H]),
         own("StopFailure", &[]),
         own("SubagentStart", &[C]),
-        own("SubagentStop", &[F, C, H]),
+        own("SubagentStop", &[F, H]),
         own("TaskCreated", &[B]),
         own("TaskCompleted", &[F, H]),
         own("TeammateIdle", &[F, H]),
