@@ -2,12 +2,13 @@
 
 use std::time::SystemTime;
 
+use hookd_agents::plain::word_of;
 use hookd_client::proto::{
     ExplainResponse, GetStatusResponse, ListRulesResponse, ReloadResponse, RuleSummary, SourceState, SourceStatus,
     TriggerRequest,
 };
 
-use super::{Ink, LONGEST_CELL, Paint, Table, counted, plain, tier, word_of};
+use super::{Ink, LONGEST_CELL, Paint, Table, counted, plain, tier};
 
 pub(crate) fn rules(answer: &ListRulesResponse, event: &str, paint: Paint) -> String {
     let mut table = Table::new(&["TIER", "RULE", "EVENTS", "MATCHER", "HANDLER", "MARKS", "FILE", "DESCRIPTION"]);
