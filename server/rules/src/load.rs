@@ -40,6 +40,8 @@ pub struct LoadedFile {
     pub rules: usize,
     /// How many defaults it gave.
     pub defaults: usize,
+    /// How many rules of it are not in force, each named by an error. Of a file that is broken as a whole nobody can tell.
+    pub refused: usize,
 }
 
 /// Reads every source and compiles what stands there. Blocks on the disk.

@@ -296,9 +296,6 @@ impl Shape {
             (Self::Text, _) => refuse("a string"),
             (Self::FullText, _) => refuse("a string that is not empty"),
             (Self::Flag, _) => refuse("true or false"),
-            (Self::Objects(_), Tree::Map(_)) => {
-                refuse("a list (files that agents keep for themselves are not supported by this version of hookd)");
-            }
             (Self::Objects(_), _) => refuse("a list"),
             (Self::Word(words, later), _) => check_word(words, later, node, path, issues),
             (Self::Words(words), Tree::List(items)) if !items.is_empty() => {

@@ -43,12 +43,7 @@ fn the_top_of_a_file() {
     check("[]", &["/rules:1:1: a rule file must be an object, not an array"]);
     check("{\"hook\": []}", &["/rules:1:2: hook: unknown key `hook`, did you mean `hooks`"]);
     check("{\"hooks\": 5}", &["/rules:1:11: hooks: must be a list, not the number 5"]);
-    check(
-        "{\"hooks\": {\"PreToolUse\": []}}",
-        &[
-            "/rules:1:11: hooks: must be a list (files that agents keep for themselves are not supported by this version of hookd), not an object",
-        ],
-    );
+    check("{\"defaults\": {}}", &["/rules:1:14: defaults: must be a list, not an object"]);
     check(
         "{\"mode\": \"shadw\"}",
         &["/rules:1:10: mode: must be `enforce` or `shadow`, not the string \"shadw\", did you mean `shadow`"],

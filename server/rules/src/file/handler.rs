@@ -200,7 +200,7 @@ fn http(site: &Site<'_>, context: &Context<'_>, issues: &mut Issues) -> (Handler
 }
 
 /// The URL in its normal form.
-fn url(text: &str) -> Result<String, String> {
+pub(crate) fn url(text: &str) -> Result<String, String> {
     if text.contains("${") {
         return Err("nothing is put in for `${` in a URL".to_owned());
     }
@@ -279,10 +279,12 @@ fn modifies(event: &str) -> Modifies {
     Event::known(event).unwrap_or(Event::unknown(true)).modifies
 }
 
-fn millis(time: Duration) -> u64 {
+/// Whole milliseconds, as meanings hold them.
+pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn object<'k>(entries: impl Iterator<Item = (&'k str, Value)>) -> Value {
+/// The object of these entries.
+pub(crate) fn object<'k>(entries: impl Iterator<Item = (&'k str, Value)>) -> Value {
     Value::Object(entries.map(|(key, value)| (key.to_owned(), value)).collect())
 }

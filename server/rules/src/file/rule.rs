@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hookd_condition::Condition;
+use hookd_condition::{Condition, PermissionRule};
 use hookd_json::{Node, Tree, Value};
 use serde_json::json;
 
@@ -34,7 +34,13 @@ pub(super) fn compile(
         site.compile(id.as_str().into(), explicit_id, outer_mode, context, issues)
     });
     if issues.errors() == before {
-        return draft.map(|(rule, meaning)| RuleDraft { rule: Arc::new(rule), index, place: node.place, meaning });
+        return draft.map(|(rule, meaning)| RuleDraft {
+            rule: Arc::new(rule),
+            index,
+            key: path.to_string(),
+            place: node.place,
+            meaning,
+        });
     }
     if !context.tier.is_central() {
         issues.leave_out(from, &id);
@@ -140,6 +146,7 @@ impl<'n> Site<'n> {
                 _ => Protocol::Native,
             },
             run_on,
+            twins: None,
         };
         self.check_handler(&rule, issues);
         self.warn(&rule, issues);
@@ -293,7 +300,7 @@ fn check_event(name: &str, custom: bool) -> Result<(), String> {
 }
 
 /// What of a rule counts for the revision: not where it stands, how it is written, or what it is called by default.
-fn meaning(rule: &Rule, explicit_id: Option<&str>, handler: Value) -> Value {
+pub(crate) fn meaning(rule: &Rule, explicit_id: Option<&str>, handler: Value) -> Value {
     let mut events = rule.events.iter().map(AsRef::as_ref).collect::<Vec<&str>>();
     events.sort_unstable();
     let timing = match &rule.timing {
@@ -309,7 +316,8 @@ fn meaning(rule: &Rule, explicit_id: Option<&str>, handler: Value) -> Value {
         "tier": rule.tier.name(),
         "id": explicit_id,
         "events": events,
-        "matcher": rule.matcher.as_str(),
+        "matcher": rule.matcher.meaning(),
+        "if": rule.permission.as_ref().map(PermissionRule::as_str),
         "when": rule.when.as_ref().map(Condition::text),
         "handler": handler,
         "timing": timing,
