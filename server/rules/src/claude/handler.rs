@@ -94,7 +94,6 @@ pub(super) fn compile(
         must_decide: false,
         concurrent: false,
         description: fields.text("description").unwrap_or_default().to_owned(),
-        twins: None,
         protocol: Protocol::ClaudeCode,
         run_on: RunOn::Server,
         twins: None,
