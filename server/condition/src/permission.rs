@@ -147,6 +147,14 @@ impl PermissionRule {
         let Ok(params) = facts.params() else { return true };
         specifier.runs(tool, params, facts, root)
     }
+
+    /// Why the shell text of a call cannot be told, where that is what lets the hook run.
+    #[must_use]
+    pub fn doubt(&self, facts: &Facts<'_>) -> Option<String> {
+        let Some(Form::Command(_)) = self.0.specifier.as_ref()?.form else { return None };
+        let command = facts.params().ok()?.get("command")?.as_str()?;
+        facts.shell().told(command, |told| told.as_ref().err().cloned())
+    }
 }
 
 fn parse(text: &str) -> Result<(Tools, Option<Specifier>), String> {

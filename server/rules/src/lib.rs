@@ -24,6 +24,7 @@ mod revision;
 mod schema;
 mod shape;
 mod template;
+mod twins;
 mod yaml;
 
 pub use attached::Attached;

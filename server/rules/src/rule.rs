@@ -51,6 +51,9 @@ pub struct Rule {
     pub protocol: Protocol,
     /// Where its command runs.
     pub run_on: RunOn,
+    /// The number of the rules of its source that do the same: of those that match, one runs for each form of a call.
+    /// `None`: there is no other.
+    pub twins: Option<u64>,
 }
 
 /// What a command or http handler reads and writes (design §5).

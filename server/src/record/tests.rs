@@ -25,6 +25,7 @@ fn rule(id: &str, tier: Tier, mode: Mode) -> Arc<Rule> {
         description: String::new(),
         protocol: hookd_rules::Protocol::Native,
         run_on: hookd_rules::RunOn::Server,
+        twins: None,
     })
 }
 

@@ -58,6 +58,7 @@ pub(super) fn rule(tier: Tier, handler: Handler) -> Rule {
         description: String::new(),
         protocol: hookd_rules::Protocol::Native,
         run_on: hookd_rules::RunOn::Server,
+        twins: None,
     }
 }
 

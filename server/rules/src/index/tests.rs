@@ -31,6 +31,7 @@ fn rule(id: usize, matcher: &str) -> Arc<Rule> {
         description: String::new(),
         protocol: crate::Protocol::Native,
         run_on: crate::RunOn::Server,
+        twins: None,
     })
 }
 

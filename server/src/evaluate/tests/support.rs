@@ -107,6 +107,7 @@ impl Rules {
             description: String::new(),
             protocol: hookd_rules::Protocol::Native,
             run_on: hookd_rules::RunOn::Server,
+            twins: None,
         });
         self
     }
