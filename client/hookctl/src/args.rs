@@ -1,6 +1,7 @@
 //! What can be said on the command line.
 
 use std::{
+    ffi::OsString,
     io::{self, IsTerminal as _},
     path::PathBuf,
     str::FromStr,
@@ -76,6 +77,9 @@ pub(crate) enum Command {
     Relay(RelayArgs),
     /// Trusts rule files of repositories, so that `hookctl relay` offers them to hookd and runs their commands.
     Trust(TrustArgs),
+    /// Runs a program that nobody waits for to its end, or to that of its time. For `hookctl relay`.
+    #[command(hide = true)]
+    Detached(DetachedArgs),
     /// Writes a completion script.
     Completions {
         /// The shell that it is for.
@@ -211,6 +215,17 @@ pub(crate) struct TrustArgs {
     pub(crate) config: Option<PathBuf>,
 }
 
+/// A program that nobody waits for. Its input comes on standard input, its environment and directory are this process's.
+#[derive(Debug, Group)]
+pub(crate) struct DetachedArgs {
+    /// How long it may run.
+    #[arg(long, value_name = "MS")]
+    pub(crate) timeout_ms: u64,
+    /// The program and its arguments.
+    #[arg(last = true, required = true)]
+    pub(crate) argv: Vec<OsString>,
+}
+
 /// What happens where hookd cannot be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnUnavailable {
@@ -255,7 +270,9 @@ impl Global {
     pub(crate) fn client(&self) -> Result<Client, Failure> {
         let addresses = match &self.address {
             Some(addresses) => addresses.0.clone(),
-            None => addresses_of_environment(std::env::var(ADDRESS_VARIABLE).ok().as_deref()).map_err(Failure::usage)?,
+            None => {
+                addresses_of_environment(std::env::var(ADDRESS_VARIABLE).ok().as_deref()).map_err(Failure::usage)?
+            }
         };
         // What is asked here is looked at, not acted on: nothing depends on what happens where hookd is not there.
         let builder = Client::builder(addresses, hookd_client::OnUnavailable::Block);

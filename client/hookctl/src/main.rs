@@ -6,6 +6,7 @@ mod admin;
 mod args;
 mod check;
 mod context;
+mod detached;
 mod json;
 mod relay;
 mod render;
@@ -73,6 +74,7 @@ async fn run(args: Args) -> Result<Report, Failure> {
             exit: BLOCKED,
         }),
         Command::Trust(trust) => trust::run(&args.global, &trust),
+        Command::Detached(program) => detached::run(program).await,
         Command::Completions { shell } => Ok(Report::ok(args::completions(shell))),
     }
 }

@@ -6,8 +6,9 @@
 //! So nothing is printed but one whole answer, a panic included, and the answer is there before the agent gives up.
 //!
 //! An agent starts this before each of its steps and waits for its end, so the way through it is short: read in this
-//! order `config` (where hookd is), `input`, `offer` (rule files of the caller's own), `output`.
+//! order `config` (where hookd is), `input`, `offer` and `commands` (rule files of the caller's own), `output`.
 
+mod commands;
 mod config;
 mod home;
 mod input;
@@ -25,24 +26,34 @@ use std::{
 
 use clap::Parser as _;
 use hookd_agents::{Agent, Answer, Call, Native, OnUnavailable, Transport};
-use hookd_client::{CallError, Client, proto::TriggerResponse};
+use hookd_client::{
+    AgentSide, CallError, Client,
+    proto::{Note, TriggerResponse},
+};
 use hookd_json::Value;
 use tokio::{
     runtime::{Builder, Runtime},
+    signal::unix::{SignalKind, signal},
     time::Instant,
 };
 
+use self::{
+    commands::Commands,
+    config::Config,
+    offer::{Offer, can_offer},
+};
 pub(crate) use self::{
     config::home_of,
     offer::of_projects,
     owned::{read_any, read_owned},
 };
-use self::config::Config;
 use crate::args::{ADDRESS_VARIABLE, RelayArgs, RelayOnly};
 
 /// How often the addresses are gone through while nobody answers: a server that restarts is back in a moment, and a
 /// person waits.
 const ROUNDS: u32 = 3;
+/// The time between SIGTERM and SIGKILL for commands that still run when there is an answer.
+const KILL_GRACE: Duration = Duration::from_millis(500);
 /// The exit code that blocks at every agent that goes by exit codes, with a text on standard error.
 const BLOCKS: u8 = 2;
 /// The exit code that every agent takes for a hook that failed, and goes on.
@@ -61,6 +72,8 @@ struct Known {
     call: Option<Call>,
     /// What was left out, for `--verbose`.
     notes: Vec<String>,
+    /// What may still run when there is an answer.
+    left: Option<(Runtime, AgentSide<Commands>)>,
 }
 
 /// What a run came to.
@@ -81,7 +94,12 @@ pub(crate) fn main(arguments: Vec<OsString>) -> ExitCode {
         Outcome::Answer(answer) => answer,
         Outcome::Page(page) => Answer { stdout: page, ..Answer::default() },
     };
-    ExitCode::from(deliver(&answer, &known))
+    let exit = deliver(&answer, &known);
+    if let Some((runtime, side)) = known.left {
+        runtime.block_on(side.shutdown(KILL_GRACE));
+        runtime.shutdown_background();
+    }
+    ExitCode::from(exit)
 }
 
 /// What `work` comes to; where it panics, a block.
@@ -128,34 +146,75 @@ fn relayed(args: &RelayArgs, started: Instant, known: &mut Known) -> Result<Answ
         known.event = error.native_event().map(str::to_owned).or(known.event.take());
         error.to_string()
     })?;
-    call.request.timestamp.get_or_insert_with(|| SystemTime::now().into());
+    let request = &mut call.request;
+    request.timestamp.get_or_insert_with(|| SystemTime::now().into());
+    if request.workspace_roots.is_empty() {
+        request.workspace_roots.extend(offer::named_project(args.agent));
+    }
     let deadline = until(&call.native_event);
-    let call = &*known.call.insert(call);
+    known.call = Some(call);
     if let Some(why) = broken {
         return Err(why);
     }
+    let Some(call) = &known.call else { return Err("the hook's input is gone".to_owned()) };
+    if !config.offer.is_empty() && !can_offer(args.agent) {
+        return Err(format!("hook files of {} cannot be offered, hookd does not read them", args.agent.name()));
+    }
 
+    let Offer { files, left_out, .. } = offer::of(call, &config);
+    let side = files.into_iter().fold(AgentSide::new(Commands::default()), AgentSide::offer);
     let left = deadline.saturating_duration_since(Instant::now());
+    let client = Client::builder(config.addresses.clone(), hookd_client::OnUnavailable::Block);
+    let client = client.deadline(left).rounds(ROUNDS).build().map_err(|error| error.to_string())?;
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot start: {}", crate::report::reason(&error)))?;
-    let asked = ask(&runtime, &config, call, left)?;
-    // Looking up a name can hang for longer than anybody waits.
-    runtime.shutdown_background();
-    Ok(match asked {
-        Ok(response) => hookd_agents::answer(call, &response),
+    let asked = if side.is_empty() {
+        let asked = runtime.block_on(client.call(&call.request));
+        // Looking up a name can hang for longer than anybody waits.
+        runtime.shutdown_background();
+        asked
+    } else {
+        let (runtime, side) = known.left.insert((runtime, side));
+        runtime.block_on(with_commands(&client, call, side))?
+    };
+    let answer = match asked {
+        Ok(response) => hookd_agents::answer(call, &telling(response, call, &left_out)),
         Err(error) => known.unanswered(policy(&config, &error), &with_decision(&error)),
-    })
+    };
+    if args.verbose {
+        known.notes = left_out;
+    }
+    Ok(answer)
 }
 
-fn ask(
-    runtime: &Runtime,
-    config: &Config,
+/// Asks, and runs the commands of offered files meanwhile. An agent that ends this process ends them too.
+///
+/// # Errors
+/// The agent did so.
+async fn with_commands(
+    client: &Client,
     call: &Call,
-    left: Duration,
+    side: &AgentSide<Commands>,
 ) -> Result<Result<TriggerResponse, CallError>, String> {
-    let builder = Client::builder(config.addresses.clone(), hookd_client::OnUnavailable::Block);
-    let client = builder.deadline(left).rounds(ROUNDS).build().map_err(|error| error.to_string())?;
-    Ok(runtime.block_on(client.call(&call.request)))
+    let listen = |kind| signal(kind).map_err(|error| format!("cannot start: {}", crate::report::reason(&error)));
+    let mut terminate = listen(SignalKind::terminate())?;
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut hang_up = listen(SignalKind::hangup())?;
+    tokio::select! {
+        asked = client.call_with_commands(&call.request, side) => Ok(asked),
+        _ = terminate.recv() => Err("hookctl relay was told to end".to_owned()),
+        _ = interrupt.recv() => Err("hookctl relay was told to end".to_owned()),
+        _ = hang_up.recv() => Err("hookctl relay was told to end".to_owned()),
+    }
+}
+
+/// The answer, with what was left out as a message to the person where a session begins: not before each step.
+fn telling(mut response: TriggerResponse, call: &Call, left_out: &[String]) -> TriggerResponse {
+    if call.request.event == "SessionStart" {
+        let notes = left_out.iter().map(|why| Note { text: format!("hookd: {why}"), ..Note::default() });
+        response.system_messages.extend(notes);
+    }
+    response
 }
 
 /// What is said of a call that hookd did not judge. Only where it could not be asked does `on_unavailable` count: a call
@@ -294,9 +353,7 @@ mod tests {
 
     #[test]
     fn options_are_found_in_a_command_line_that_is_not_understood() {
-        let of = |line: &str, name: &str| {
-            value_of(&line.split(' ').map(OsString::from).collect::<Vec<_>>(), name)
-        };
+        let of = |line: &str, name: &str| value_of(&line.split(' ').map(OsString::from).collect::<Vec<_>>(), name);
         assert_eq!(of("hookctl relay --frob --agent codex", "--agent").as_deref(), Some("codex"));
         assert_eq!(of("hookctl relay --agent=codex --agents x", "--agent").as_deref(), Some("codex"));
         assert_eq!(of("hookctl relay --agent a --agent b", "--agent").as_deref(), Some("b"));

@@ -121,6 +121,18 @@ impl<C: AgentCommands> AgentSide<C> {
         self.server_programs = allowed;
         self
     }
+
+    /// There is nothing that hookd could want from this side: [`Client::call`](crate::Client::call) is enough, and cheaper.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.offers.is_empty() && !self.server_programs
+    }
+
+    /// Ends every program that still runs here, for good: SIGTERM, after `grace` SIGKILL. Returns when all are gone, with
+    /// how many are not. For a process that ends with its answer, which has to wait for that before it does.
+    pub async fn shutdown(&self, grace: Duration) -> usize {
+        self.runner.shutdown(grace).await
+    }
 }
 
 impl OfferedRules {

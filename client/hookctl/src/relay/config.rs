@@ -151,9 +151,10 @@ impl FromFile {
             match key.as_str() {
                 "address" => file.addresses = Some(addresses(&value)?),
                 "on_unavailable" => file.on_unavailable = Some(word(&key, &value)?),
-                "deadline" => file.deadline = Some(crate::args::timeout(text_of(&key, &value)?).map_err(|why| {
-                    format!("`deadline`: {why}")
-                })?),
+                "deadline" => {
+                    file.deadline =
+                        Some(crate::args::timeout(text_of(&key, &value)?).map_err(|why| format!("`deadline`: {why}"))?)
+                }
                 "offer" => file.offer = Some(list(&key, &value)?),
                 "home" => file.home = Some(folder(&key, &value)?),
                 _ => return Err(format!("unknown key `{key}`, expected {KEYS}")),
@@ -184,7 +185,11 @@ fn word<T: FromStr<Err = String>>(key: &str, value: &Value) -> Result<T, String>
 
 fn folder(key: &str, value: &Value) -> Result<PathBuf, String> {
     let path = PathBuf::from(text_of(key, value)?);
-    if path.is_absolute() { Ok(path) } else { Err(format!("`{key}` is `{}`, expected an absolute path", path.display())) }
+    if path.is_absolute() {
+        Ok(path)
+    } else {
+        Err(format!("`{key}` is `{}`, expected an absolute path", path.display()))
+    }
 }
 
 fn text_of<'v>(key: &str, value: &'v Value) -> Result<&'v str, String> {
@@ -223,7 +228,10 @@ mod tests {
             ("- a", "it is an array, expected an object with `address`, `on_unavailable`, `deadline`, `offer`, `home`"),
             ("adress: a:1", "unknown key `adress`, expected `address`, `on_unavailable`, `deadline`, `offer`, `home`"),
             ("address: a:1\naddress: b:1", "duplicate key `address` at line 2 column 1"),
-            ("address: nowhere", "`address`: `nowhere` is not an address, expected `host:port`, `http://host:port` or `unix:/path`"),
+            (
+                "address: nowhere",
+                "`address`: `nowhere` is not an address, expected `host:port`, `http://host:port` or `unix:/path`",
+            ),
             ("address: []", "`address`: no address given, expected `host:port`, `http://host:port` or `unix:/path`"),
             ("address: 5", "`address` is a number, expected a string"),
             ("on_unavailable: maybe", "`on_unavailable`: `maybe` is not known, expected `block` or `allow`"),

@@ -110,18 +110,21 @@ mod tests {
         assert_eq!(read_owned(&file.join("below")), Ok(None));
         fs::write(&file, "a: b").unwrap();
         let expected = Read { path: fs::canonicalize(&file).unwrap(), bytes: b"a: b".to_vec() };
-        for (of_file, of_folder, right) in
-            [(0o644, 0o755, true), (0o600, 0o700, true), (0o664, 0o755, false), (0o646, 0o755, false),
-             (0o644, 0o775, false), (0o644, 0o1777, false)]
-        {
+        for (of_file, of_folder, right) in [
+            (0o644, 0o755, true),
+            (0o600, 0o700, true),
+            (0o664, 0o755, false),
+            (0o646, 0o755, false),
+            (0o644, 0o775, false),
+            (0o644, 0o1777, false),
+        ] {
             mode(&file, of_file);
             mode(&folder, of_folder);
             let read = read_owned(&file);
             if right {
                 assert_eq!(read, Ok(Some(expected.clone())), "{of_file:o} {of_folder:o}");
             } else {
-                let (path, mode) =
-                    if of_folder == 0o755 { (&file, of_file) } else { (&folder, of_folder) };
+                let (path, mode) = if of_folder == 0o755 { (&file, of_file) } else { (&folder, of_folder) };
                 let path = path.display();
                 let why = format!("{path} has mode {mode:04o}, expected one that only its owner can write");
                 assert_eq!(read, Err(why), "{of_file:o} {of_folder:o}");

@@ -55,7 +55,11 @@ impl Store {
     pub(crate) fn change(home: &Path, change: impl FnOnce(&mut Self) -> Result<(), String>) -> Result<(), String> {
         let folder = home.join(FOLDER);
         let failed = |error: io::Error| {
-            format!("cannot write the list of what is trusted in {}: {}", folder.display(), crate::report::reason(&error))
+            format!(
+                "cannot write the list of what is trusted in {}: {}",
+                folder.display(),
+                crate::report::reason(&error)
+            )
         };
         DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed)?;
         let lock = private(&folder.join("trust.lock")).map_err(failed)?;
@@ -163,9 +167,12 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o620)).unwrap();
         assert!(Store::read(home.path()).unwrap_err().contains("mode 0620"));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        for line in ["x", "  ", &format!("{ONE} /p/b"), &format!("{ONE}  p/b"), &format!("{}  /p/b", ONE.to_uppercase())] {
+        for line in
+            ["x", "  ", &format!("{ONE} /p/b"), &format!("{ONE}  p/b"), &format!("{}  /p/b", ONE.to_uppercase())]
+        {
             fs::write(&path, format!("{ONE}  /p/a\n{line}\n")).unwrap();
-            let why = format!("{}:2: expected a SHA-256, two spaces and an absolute path; remove the line", path.display());
+            let why =
+                format!("{}:2: expected a SHA-256, two spaces and an absolute path; remove the line", path.display());
             assert_eq!(Store::read(home.path()), Err(why), "{line}");
         }
     }
