@@ -184,6 +184,7 @@ impl App {
             default_deadline: limits.default_deadline,
             max_deadline: limits.max_deadline,
             message_bytes: limits.message_bytes,
+            output_bytes: limits.output_bytes,
         };
         let triggers = TriggerService::new(live.clone(), Arc::clone(&pool), Arc::clone(&recorder), bounds);
         let triggers = Arc::new(triggers);

@@ -9,6 +9,7 @@ pub mod input;
 mod launch;
 pub mod output;
 mod pool;
+pub mod remote;
 #[cfg(test)]
 mod testing;
 

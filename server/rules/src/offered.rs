@@ -7,15 +7,17 @@
 use std::{path::Path, sync::Arc};
 
 use hookd_json::Value;
+use regex::RegexBuilder;
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    Format, LoadSettings, Problem, Rule, RunOn, Severity, Tier,
+    Decide, Format, Handler, LoadSettings, Matcher, Mode, Problem, Protocol, Rule, RunOn, Severity, Tier, Timing,
     file::{Context, Patterns, compile},
     load::problem,
     matcher::Words,
     revision::{Meaning, hex},
     settings::{Environment, TierSettings},
+    twins,
 };
 
 /// How many files a caller can offer with one call.
@@ -35,6 +37,10 @@ const MAX_PATTERN_TEXT: usize = 1024;
 
 /// How many regular expressions one file may hold, in matchers and conditions; names and lists of them are none.
 const MAX_PATTERNS: usize = 64;
+
+/// What most patterns take at most when they are compiled, and all of them, in bytes.
+const SMALL_PATTERN: usize = 64 << 10;
+const LARGE_PATTERN: usize = 1 << 20;
 
 /// How many macros, each of which can walk through all of a call's data, the conditions of one file may hold.
 const MAX_MACROS: usize = 8;
@@ -61,6 +67,7 @@ pub struct Offered {
     /// What is wrong or odd in it; rules with an error are left out. At most so many that nobody's log is flooded.
     pub problems: Vec<Problem>,
     meanings: Vec<Meaning>,
+    weight: usize,
 }
 
 /// A rule, and where its command is found again in the caller's own copy of the file.
@@ -72,6 +79,35 @@ pub struct OfferedRule {
     pub index: u32,
 }
 
+impl OfferedFile<'_> {
+    /// What stands in results for a file that is not taken, in the place of its rules.
+    #[must_use]
+    pub fn stand_in(&self) -> Rule {
+        let name = self.path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        Rule {
+            id: name.into(),
+            tier: self.tier,
+            file: self.path.into(),
+            line: 1,
+            events: Vec::new(),
+            matcher: Matcher::Any,
+            when: None,
+            permission: None,
+            handler: Handler::Decide(Decide::default()),
+            timing: Timing::Sync,
+            mode: Mode::Enforce,
+            on_error: None,
+            is_final: false,
+            must_decide: false,
+            concurrent: false,
+            description: String::new(),
+            protocol: Protocol::Native,
+            run_on: RunOn::Agent,
+            twins: None,
+        }
+    }
+}
+
 impl Offered {
     /// Checks and compiles `content`. The caller's side of a call does the same to find a rule's command again by its
     /// [`OfferedRule::index`].
@@ -81,6 +117,9 @@ impl Offered {
     pub fn compile(content: &[u8], file: OfferedFile<'_>, settings: &LoadSettings) -> Result<Self, String> {
         if file.tier.is_central() {
             return Err(format!("no caller can bring {} rules", file.tier));
+        }
+        if !settings.tiers.get(file.tier).permits.enabled {
+            return Err(format!("is not taken: `tiers.{}.enabled` is false", file.tier));
         }
         if content.len() > MAX_OFFERED_FILE_BYTES {
             return Err(format!("has {} bytes, at most {MAX_OFFERED_FILE_BYTES} are taken", content.len()));
@@ -96,7 +135,10 @@ impl Offered {
                 crate::shape::shown(&error.message)
             )
         })?;
-        Bounds::default().hold(&value)?;
+        let mut bounds = Bounds::default();
+        bounds.count(&value, "")?;
+        // About ten times its text, and its patterns once they were needed.
+        let weight = content.len().saturating_mul(10).saturating_add(bounds.weight);
 
         let settings = for_offered(settings);
         let mut patterns = Patterns::default();
@@ -113,7 +155,7 @@ impl Offered {
         if draft.rules.len() > MAX_OFFERED_RULES {
             return Err(format!("holds {} rules, at most {MAX_OFFERED_RULES} are taken", draft.rules.len()));
         }
-        let mut offered = Self { rules: Vec::new(), problems, meanings: Vec::new() };
+        let mut offered = Self { rules: Vec::new(), problems, meanings: Vec::new(), weight };
         for mut draft in draft.rules {
             // There is no other holder yet.
             let Some(rule) = Arc::get_mut(&mut draft.rule) else { continue };
@@ -122,7 +164,14 @@ impl Offered {
             offered.rules.push(OfferedRule { rule: draft.rule, index });
             offered.meanings.push(draft.meaning);
         }
+        twins::mark(offered.rules.iter_mut().map(|offered| &mut offered.rule));
         Ok(offered)
+    }
+
+    /// About how much memory it takes at most, in bytes.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        self.weight
     }
 
     /// The revision of what these files mean together, in evaluation order. Empty: there are none.
@@ -162,6 +211,8 @@ fn for_offered(settings: &LoadSettings) -> LoadSettings {
 struct Bounds {
     patterns: usize,
     macros: usize,
+    /// Of the patterns of matchers, compiled; those of conditions are kept under a bound of their own.
+    weight: usize,
 }
 
 /// Functions whose argument is a pattern.
@@ -171,17 +222,7 @@ const PATTERN_FUNCTIONS: [&str; 4] = ["matches", "anyMatch", "redact", "glob"];
 const MACROS: [&str; 5] = ["all", "exists", "exists_one", "filter", "map"];
 
 impl Bounds {
-    fn hold(mut self, value: &Value) -> Result<(), String> {
-        self.count(value, "")?;
-        if self.patterns > MAX_PATTERNS {
-            return Err(format!("holds {} regular expressions, at most {MAX_PATTERNS} are taken", self.patterns));
-        }
-        if self.macros > MAX_MACROS {
-            return Err(format!("its conditions hold {} macros, at most {MAX_MACROS} are taken", self.macros));
-        }
-        Ok(())
-    }
-
+    /// Ends at the first thing too many: this itself must not cost much.
     fn count(&mut self, value: &Value, key: &str) -> Result<(), String> {
         match value {
             Value::Array(items) => items.iter().try_for_each(|item| self.count(item, key)),
@@ -200,6 +241,9 @@ impl Bounds {
                 }
                 if !is_plain(text) && Words::of(text).is_none() {
                     self.patterns = self.patterns.saturating_add(1);
+                    let is_small = RegexBuilder::new(text).size_limit(SMALL_PATTERN).build().is_ok();
+                    let weight = if is_small { SMALL_PATTERN } else { LARGE_PATTERN };
+                    self.weight = self.weight.saturating_add(weight);
                 }
             }
             // Expressions stand here, and between `${` and `}` in values; names count wherever they stand there.
@@ -210,6 +254,12 @@ impl Bounds {
                 self.macros = self.macros.saturating_add(count(&MACROS));
             }
             _ => {}
+        }
+        if self.patterns > MAX_PATTERNS {
+            return Err(format!("holds more than {MAX_PATTERNS} regular expressions"));
+        }
+        if self.macros > MAX_MACROS {
+            return Err(format!("its conditions hold more than {MAX_MACROS} macros"));
         }
         Ok(())
     }

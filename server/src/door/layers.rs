@@ -71,6 +71,11 @@ fn is_evaluation(request: &http::Request<Body>) -> bool {
     request.uri().path().starts_with("/hookd.v1.HookService/")
 }
 
+/// Whether an evaluation goes on after its headers.
+fn is_lasting<B>(request: &http::Request<B>) -> bool {
+    request.uri().path() == "/hookd.v1.HookService/TriggerStream"
+}
+
 /// What the arrival knows of a call.
 fn call_of(request: &http::Request<Body>) -> Option<Call> {
     request.extensions().get().copied()

@@ -97,10 +97,10 @@ impl AdminService for Admin {
 
 /// Lets only peers on this machine pass.
 fn admit<T>(request: &Request<T>) -> Result<Call, Status> {
-    let call = request.extensions().get::<Call>().copied().unwrap_or_else(|| Call::arriving(Peer::Remote));
+    let call = request.extensions().get::<Call>().copied().unwrap_or_else(|| Call::arriving(Peer::Remote(None)));
     match call.peer {
         Peer::Local => Ok(call),
-        Peer::Remote => Err(NotJudged::Denied("administration is for peers on loopback and unix sockets only")
+        Peer::Remote(_) => Err(NotJudged::Denied("administration is for peers on loopback and unix sockets only")
             .into_status(&call.decision_id.to_string())),
     }
 }
@@ -192,7 +192,7 @@ mod tests {
         let mut request = Request::new(v1::ReloadRequest {});
         request.extensions_mut().insert(Call::arriving(Peer::Local));
         assert!(admit(&request).is_ok());
-        request.extensions_mut().insert(Call::arriving(Peer::Remote));
+        request.extensions_mut().insert(Call::arriving(Peer::Remote(None)));
         let status = admit(&request).unwrap_err();
         assert_eq!(status.code(), Code::PermissionDenied);
         assert!(status.metadata().contains_key(crate::rpc::status::DECISION_ID));

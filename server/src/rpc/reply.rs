@@ -202,6 +202,9 @@ fn failure(failure: Failure) -> v1::Failure {
         Failure::Expression => v1::Failure::Expression,
         Failure::Overloaded => v1::Failure::Overloaded,
         Failure::Cancelled => v1::Failure::Cancelled,
+        Failure::NotPermitted => v1::Failure::NotPermitted,
+        Failure::Unsupported => v1::Failure::Unsupported,
+        Failure::CallerGone => v1::Failure::CallerGone,
         Failure::Internal => v1::Failure::Internal,
     }
 }

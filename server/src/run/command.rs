@@ -184,7 +184,6 @@ fn program(rule: &Rule, trigger: &Trigger, handler: &CommandHandler) -> Result<(
 }
 
 /// The program of a rule of the server's and the variables that go with it, for a caller that runs it on its side.
-#[expect(clippy::type_complexity, reason = "arguments, and variables by name")]
 pub(super) fn for_the_caller(
     rule: &Rule,
     trigger: &Trigger,

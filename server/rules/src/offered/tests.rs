@@ -81,18 +81,18 @@ fn a_hostile_file_gets_nothing_but_a_named_refusal() {
     for (rules, refused) in [
         (many(10_000), "has 818901 bytes, at most 262144 are taken".to_owned()),
         (many(257), "holds 257 rules, at most 256 are taken".to_owned()),
-        (matchers.collect(), "holds 65 regular expressions, at most 64 are taken".to_owned()),
+        (matchers.collect(), "holds more than 64 regular expressions".to_owned()),
         (
             json!([{ "event": "Stop", "matcher": "(a|".repeat(400), "handler": {} }]),
             "a matcher has 1200 bytes, at most 1024 are taken".to_owned(),
         ),
         (
             when(&"[1].all(x, [1].exists(y, true)) && ".repeat(9)),
-            "its conditions hold 18 macros, at most 8 are taken".to_owned(),
+            "its conditions hold more than 8 macros".to_owned(),
         ),
         (
             when(&"tool.matches('(a{90}){90}') || ".repeat(65)),
-            "holds 65 regular expressions, at most 64 are taken".to_owned(),
+            "holds more than 64 regular expressions".to_owned(),
         ),
     ] {
         assert_eq!(compiled(rules).map(|offered| offered.rules.len()), Err(refused));
