@@ -10,13 +10,17 @@ const MAX_QUOTED: usize = 4096;
 /// `reason (rule, decision id)`; without a rule `reason (decision id)`. Never empty: an empty reason stops nothing at
 /// agents that take an empty text for a failed hook.
 pub(crate) fn signed(reason: &str, response: &v1::TriggerResponse, otherwise: &str) -> String {
-    let rule = response.decided_by.as_ref().map_or("", |by| by.rule_id.as_str());
     let reason = if reason.trim().is_empty() { otherwise } else { reason };
+    format!("{reason}{}", signature(response))
+}
+
+/// ` (rule, decision id)`, as far as they are known.
+pub(crate) fn signature(response: &v1::TriggerResponse) -> String {
+    let rule = response.decided_by.as_ref().map_or("", |by| by.rule_id.as_str());
     match (rule, response.decision_id.as_str()) {
-        ("", "") => reason.to_owned(),
-        (rule, "") => format!("{reason} ({rule})"),
-        ("", id) => format!("{reason} ({id})"),
-        (rule, id) => format!("{reason} ({rule}, {id})"),
+        ("", "") => String::new(),
+        (one, "") | ("", one) => format!(" ({one})"),
+        (rule, id) => format!(" ({rule}, {id})"),
     }
 }
 

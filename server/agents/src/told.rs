@@ -4,7 +4,7 @@
 use hookd_json::{Kind, Map, Value};
 
 use crate::{
-    notice::{in_shape_of, quoted, signed},
+    notice::{in_shape_of, quoted, signature, signed},
     read::Call,
     v1::{self, Capability},
 };
@@ -31,6 +31,8 @@ pub(crate) struct Told {
     pub(crate) verdict: Verdict,
     /// Why, ending with `(rule, decision id)`. Never empty where the verdict is a question, a delay or a block.
     pub(crate) reason: String,
+    /// ` (rule, decision id)`, for reasons that are made of other texts than hookd's.
+    pub(crate) signature: String,
     /// The parameters to run with. Only where the verdict is not a block and the agent can carry a rewrite out.
     pub(crate) params: Option<Map<String, Value>>,
     /// The result to show. Only where the agent can show another one; a block does not take it away.
@@ -52,6 +54,7 @@ impl Told {
         Self {
             verdict: Verdict::Nothing,
             reason: String::new(),
+            signature: String::new(),
             params: None,
             result: None,
             context: None,
@@ -75,6 +78,7 @@ impl Told {
     pub(crate) fn of(call: &Call, response: &v1::TriggerResponse) -> Self {
         let mut told = Self::decided(call, response);
         let decides = |key: &String| DECIDING.contains(&key.as_str());
+        told.signature = signature(response);
         told.message = joined(&response.system_messages);
         if call.can(Capability::AdditionalContext) {
             told.context = joined(&response.additional_context);
@@ -147,8 +151,8 @@ impl Told {
     /// What remains where an agent cannot run the rewritten call in this form after all: a block with the call in it.
     pub(crate) fn instead_of_rewrite(&self, call: &Call, params: Map<String, Value>, why: &str) -> Self {
         let shown = quoted(&hookd_json::to_text(&Value::Object(params)));
-        let reason = if self.reason.is_empty() { String::new() } else { format!(": {}", self.reason) };
-        let safe = Self::safe_side(call, format!("{why}; the corrected parameters are {shown}{reason}"));
+        let end = if self.reason.is_empty() { self.signature.clone() } else { format!("; {}", self.reason) };
+        let safe = Self::safe_side(call, format!("{why}; the corrected parameters are {shown}{end}"));
         Self { message: self.message.clone(), context: self.context.clone(), ..safe }
     }
 }
