@@ -77,6 +77,7 @@ fn summary(rule: &RuleSummary) -> Value {
         "must_decide": rule.must_decide,
         "concurrent": rule.concurrent,
         "when": rule.when,
+        "if": rule.permission,
         "failure_blocks": rule.failure_blocks,
         "description": rule.description,
         "line": rule.line,

@@ -158,6 +158,7 @@ fn summary(catalog: &Catalog, rule: &Arc<Rule>) -> v1::RuleSummary {
         line: count(rule.line),
         concurrent: rule.concurrent,
         when: rule.when.as_ref().map(|when| when.text().to_owned()).unwrap_or_default(),
+        permission: rule.permission.as_ref().map(|rule| rule.as_str().to_owned()).unwrap_or_default(),
     }
 }
 

@@ -126,7 +126,7 @@ fn marks(rule: &RuleSummary) -> String {
         (rule.r#final, "final"),
         (rule.must_decide, "must decide"),
         (rule.concurrent, "concurrent"),
-        (!rule.when.is_empty(), "condition"),
+        (!rule.when.is_empty() || !rule.permission.is_empty(), "condition"),
         (rule.failure_blocks, "failure blocks"),
     ];
     marks.iter().filter(|(set, _)| *set).map(|(_, mark)| *mark).collect::<Vec<_>>().join(", ")
