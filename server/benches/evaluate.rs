@@ -9,7 +9,7 @@ use divan::{Bencher, black_box};
 use hookd::{
     combine,
     evaluate::{Budget, evaluate},
-    model::{Capabilities, Event, Failed, Form, Ran, Tier, ToolCall, Trigger, Verdict},
+    model::{Capabilities, Event, Failed, Form, Ran, Session, Tier, ToolCall, Trigger, Verdict},
     run::{Call, Handlers, Job},
     select,
 };
@@ -66,6 +66,7 @@ fn trigger() -> Trigger {
         caller: None,
         request_id: String::new(),
         cwd: String::new(),
+        session: Session::default(),
         capabilities: Capabilities::ALL,
         expected_revision: String::new(),
         decision_id: "d1".to_owned(),

@@ -28,10 +28,12 @@ use tracing::{info, warn};
 use crate::{
     catalog::{Live, ReloadReport},
     door::{
+        calls::Calls,
         connection::Connections,
         http::{self, Pages},
         layers::Layers,
         listener::{self, BindError, Listener},
+        plain::{Hosts, Plain, PlainHttp, SHED_READERS},
     },
     drain::{Drain, Readiness, Waiting},
     record::{Gauges, Recorder},
@@ -92,6 +94,7 @@ struct App {
     readiness: Readiness,
     starting: Waiting,
     routes: Routes,
+    triggers: Arc<TriggerService<Pool>>,
     places: Arc<Semaphore>,
 }
 
@@ -181,13 +184,15 @@ impl App {
             default_deadline: limits.default_deadline,
             max_deadline: limits.max_deadline,
             message_bytes: limits.message_bytes,
+            output_bytes: limits.output_bytes,
         };
         let triggers = TriggerService::new(live.clone(), Arc::clone(&pool), Arc::clone(&recorder), bounds);
+        let triggers = Arc::new(triggers);
         let admin_service = AdminServiceServer::new(Admin::new(live.clone(), readiness.clone()))
             .max_decoding_message_size(limits.message_bytes)
             .accept_compressed(CompressionEncoding::Gzip)
             .send_compressed(CompressionEncoding::Gzip);
-        let hook_service = HookServiceServer::new(triggers)
+        let hook_service = HookServiceServer::from_arc(Arc::clone(&triggers))
             .max_decoding_message_size(limits.message_bytes)
             .max_encoding_message_size(limits.message_bytes)
             .accept_compressed(CompressionEncoding::Gzip)
@@ -210,6 +215,7 @@ impl App {
             readiness,
             starting,
             routes,
+            triggers,
             places,
         })
     }
@@ -228,6 +234,7 @@ impl App {
             readiness,
             starting,
             routes,
+            triggers,
             places,
         } = self;
         let addresses = listeners.iter().map(|listener| listener.address().to_string()).collect::<Vec<_>>().join(",");
@@ -237,12 +244,21 @@ impl App {
 
         let (drain, open) = (Drain::new(), TaskTracker::new());
         let layers = Layers {
+            places: Arc::clone(&places),
+            message_bytes: settings.limits.message_bytes,
+            arrival_limit: settings.limits.default_deadline,
+            drain: drain.clone(),
+            recorder: Arc::clone(&recorder),
+        };
+        let plain = Arc::new(PlainHttp {
+            triggers,
             places,
+            shed: Semaphore::new(SHED_READERS),
             message_bytes: settings.limits.message_bytes,
             arrival_limit: settings.limits.default_deadline,
             drain: drain.clone(),
             recorder,
-        };
+        });
         let connections = Connections {
             http2: settings.http2,
             longest_call: settings.limits.max_deadline.saturating_add(Duration::from_secs(5)),
@@ -250,8 +266,13 @@ impl App {
             open: open.clone(),
         };
         for listener in listeners {
-            let (layers, routes) = (layers.clone(), routes.clone());
-            open.spawn(connections.clone().accept(listener, move |peer| layers.around(routes.clone(), peer)));
+            let (layers, routes, plain) = (layers.clone(), routes.clone(), Arc::clone(&plain));
+            let hosts = Arc::new(Hosts::of(listener.address(), &settings.hosts));
+            let service = move |peer| {
+                let plain = Plain::new(Arc::clone(&plain), Arc::clone(&hosts), peer);
+                Calls::new(layers.around(routes.clone(), peer), plain)
+            };
+            open.spawn(connections.clone().accept(listener, service));
         }
         let hangups = signals.hangups();
         let reloading = tokio::spawn(reload.run(live.clone(), hangups));

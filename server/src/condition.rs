@@ -1,8 +1,10 @@
 //! What the conditions and expressions of rules see of a call.
 
+use std::path::Path;
+
 use hookd_condition::{Call, Claimed, Facts};
 
-use crate::model::{Caller, Form, Trigger, mcp_server, tool_kind};
+use crate::model::{Caller, Form, Rule, Tier, Trigger, mcp_server, tool_kind};
 
 /// The facts of `trigger` in this form. Nothing is parsed until an expression asks.
 #[must_use]
@@ -27,6 +29,17 @@ pub fn facts<'a>(trigger: &'a Trigger, form: &'a Form) -> Facts<'a> {
         labels: &[],
         claimed: trigger.caller.as_ref().map_or_else(Claimed::default, claimed),
     })
+}
+
+/// Where `/path` in the `if` of `rule` starts: the project that its settings file belongs to, if the agent works in it.
+/// Of any other file nobody says where the caller has it, so `None`, which is any directory: then the rule runs rather
+/// than not.
+#[must_use]
+pub fn settings_root<'r>(rule: &'r Rule, cwd: Option<&str>) -> Option<&'r str> {
+    let directory = rule.file.parent().filter(|directory| directory.ends_with(".claude"));
+    let is_of_project = rule.tier == Tier::Shared && rule.file.ends_with("settings.json");
+    let project = directory?.parent().filter(|_| is_of_project)?;
+    Path::new(cwd?).starts_with(project).then(|| project.to_str()).flatten()
 }
 
 fn claimed(caller: &Caller) -> Claimed<'_> {

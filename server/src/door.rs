@@ -1,6 +1,8 @@
-//! The door: sockets, connections, the layers that every gRPC call passes, and the admin HTTP side.
+//! The door: sockets, connections, the layers that every gRPC call passes, plain HTTP, and the admin HTTP side.
 
+pub mod calls;
 pub mod connection;
 pub mod http;
 pub mod layers;
 pub mod listener;
+pub mod plain;

@@ -13,9 +13,9 @@ pub use budget::Budget;
 
 use crate::{
     combine, condition,
-    model::{Decision, Failed, Failure, Outcome, Ran, Rule, RuleResult, Trigger},
+    model::{Cause, DecidedBy, Decision, Failed, Failure, Outcome, Ran, Rule, RuleResult, Trigger},
     run::{Handlers, Job, Known},
-    select,
+    select::{self, Selected},
 };
 
 /// What the reference engine gives as the output of a rule that is not waited for.
@@ -28,7 +28,43 @@ pub async fn evaluate<H: Handlers>(
     trigger: &Arc<Trigger>,
     budget: Budget,
 ) -> Decision {
-    let selected = select::select(catalog, trigger);
+    judge(handlers, catalog, trigger, &select::select(catalog, trigger), budget).await
+}
+
+/// As [`evaluate`], with rules that the caller brought: `offered`, in evaluation order, stand after the server's own of
+/// their tier. `refused` stands for files of the caller's that were not taken: a failure each, which nothing forbids to
+/// forgive, since what a caller does not bring cannot be missed.
+pub async fn evaluate_with_offered<H: Handlers>(
+    handlers: &H,
+    catalog: &Catalog,
+    (offered, refused): (&[Arc<Rule>], Vec<(Arc<Rule>, Failed)>),
+    trigger: &Arc<Trigger>,
+    budget: Budget,
+) -> Decision {
+    let selected = select::select(catalog, trigger).with_offered(offered, trigger);
+    let mut decision = judge(handlers, catalog, trigger, &selected, budget).await;
+    for (rule, failed) in refused {
+        let is_before = |result: &RuleResult| !result.recheck && result.rule.tier >= rule.tier;
+        let place = decision.results.iter().take_while(|result| is_before(result)).count();
+        decision.degraded = true;
+        decision.decided_by.get_or_insert_with(|| DecidedBy {
+            cause: Cause::FailurePolicy,
+            rule_id: Arc::clone(&rule.id),
+            tier: Some(rule.tier),
+            file: Some(Arc::clone(&rule.file)),
+        });
+        decision.results.insert(place, without_a_run(rule, failed));
+    }
+    decision
+}
+
+async fn judge<H: Handlers>(
+    handlers: &H,
+    catalog: &Catalog,
+    trigger: &Arc<Trigger>,
+    selected: &Selected,
+    budget: Budget,
+) -> Decision {
     let walked = chain::walk(handlers, catalog, trigger, selected.rules(), budget).await;
     let unmatched = walked.unmatched;
     let mut decision = combine::decide(catalog, trigger, walked);
@@ -92,8 +128,13 @@ fn without_a_run(rule: Arc<Rule>, failed: Failed) -> RuleResult {
     RuleResult { rule, outcome: Outcome::Failed, ran: Ran::said(Err(failed)), recheck: false, blocked: None }
 }
 
-/// Whether the condition of `rule` holds. That it has no value is a failure, never false (design §4).
+/// Whether the conditions of `rule` hold. That one has no value is a failure, never false (design §4).
 fn holds(rule: &Rule, facts: &mut Facts<'_>) -> Result<bool, Failed> {
+    if let Some(permission) = &rule.permission
+        && !permission.runs(facts, condition::settings_root(rule, facts.call().cwd))
+    {
+        return Ok(false);
+    }
     let Some(when) = &rule.when else { return Ok(true) };
     when.evaluate(facts).map_err(|error| Failed::new(Failure::Expression, format!("`when` failed: {error}")))
 }

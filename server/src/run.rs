@@ -1,12 +1,15 @@
 //! Runs handlers: programs, http calls and answers in process. Knows the protocol of design §5 and the laws that
 //! bound a run; what an answer means for the verdict is decided elsewhere.
 
+mod claude;
 mod command;
 mod decide;
 mod http;
 pub mod input;
+mod launch;
 pub mod output;
 mod pool;
+pub mod remote;
 #[cfg(test)]
 mod testing;
 

@@ -24,6 +24,21 @@ impl Selected {
     pub fn rules(&self) -> &[Arc<Rule>] {
         self.matching.as_ref().map_or(&[], |matching| &matching.rules)
     }
+
+    /// The same with those of a caller's own rules that are for this event and match, each after all of its tier that
+    /// are here. `offered` stand in evaluation order.
+    #[must_use]
+    pub fn with_offered(self, offered: &[Arc<Rule>], trigger: &Trigger) -> Self {
+        let of_event = offered.iter().filter(|rule| rule.events.contains(&trigger.event_name)).collect::<Vec<_>>();
+        let subject = trigger.subject();
+        let mut rules = self.rules().to_vec();
+        for rule in of_event.iter().filter(|rule| rule.matcher.matches(subject)) {
+            let place = rules.partition_point(|there| there.tier >= rule.tier);
+            rules.insert(place, Arc::clone(rule));
+        }
+        let considered = self.considered.saturating_add(of_event.len());
+        Self { considered, matching: Some(Arc::new(Matching { rules: rules.into() })) }
+    }
 }
 
 /// Selects the rules of `trigger`'s event whose matcher matches. For a subject that was seen before this allocates
@@ -69,6 +84,18 @@ pub fn explain(rule: &Rule, trigger: &Trigger) -> Explanation {
         (Some(subject), pattern) if would_run => format!("matcher `{pattern}` is found in `{subject}`"),
         (Some(subject), pattern) => format!("matcher `{pattern}` is not found in `{subject}`"),
     };
+    if let Some(permission) = rule.permission.as_ref().filter(|_| would_run) {
+        let facts = condition::facts(trigger, &trigger.form);
+        let text = permission.as_str();
+        if !permission.runs(&facts, condition::settings_root(rule, facts.call().cwd)) {
+            would_run = false;
+            because = format!("its `if` `{text}` does not match the call");
+        } else if let Some(doubt) = permission.doubt(&facts) {
+            because = format!("{because}; its `if` `{text}` cannot be tested, so it runs: {doubt}");
+        } else {
+            because = format!("{because}; its `if` `{text}` matches");
+        }
+    }
     if let Some(when) = rule.when.as_ref().filter(|_| would_run) {
         match when.evaluate(&mut condition::facts(trigger, &trigger.form)) {
             Ok(true) => because.push_str("; its condition holds"),
@@ -81,6 +108,9 @@ pub fn explain(rule: &Rule, trigger: &Trigger) -> Explanation {
                 because = format!("condition `{}` fails, which is a failure of the rule: {error}", when.text());
             }
         }
+    }
+    if would_run && rule.twins.is_some() {
+        because.push_str("; of the rules of its source with the same handler one runs");
     }
     if would_run && !rule.decides() {
         because.push_str(match rule.timing {

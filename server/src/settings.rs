@@ -3,6 +3,7 @@
 //! Everything under `tiers` and `fallbacks` is hot: it is read again with the rules. The rest needs a restart.
 
 mod file;
+mod permits;
 mod print;
 mod read;
 mod section;
@@ -16,7 +17,9 @@ use std::{
     time::Duration,
 };
 
-use hookd_rules::{Environment, Fallbacks, LoadSettings, Mode, OnError, PerTier, SourceSettings, Tier, TierPolicy};
+use hookd_rules::{
+    Environment, Fallbacks, LoadSettings, Mode, OnError, PerTier, Permits, SourceSettings, Tier, TierPolicy,
+};
 
 pub use read::Origin;
 
@@ -25,6 +28,9 @@ pub use read::Origin;
 pub struct Settings {
     /// Where gRPC is served. Not empty.
     pub listen: Vec<Listen>,
+    /// Names by which callers of plain HTTP may address the server (their `Host`), besides loopback's and the addresses
+    /// that it listens on. Lowercase, without port.
+    pub hosts: Vec<String>,
     /// Where `/livez`, `/readyz` and `/metrics` are served.
     pub admin_listen: SocketAddr,
     /// The sources of each tier, and what the tier may do. Hot.
@@ -69,6 +75,8 @@ pub struct TierSettings {
     pub allow_files: Vec<PathBuf>,
     /// Whether its commands run on this machine (design §9). Central tiers: always [`ServerCommands::Allow`].
     pub server_commands: ServerCommands,
+    /// What its rules may be.
+    pub permits: Permits,
 }
 
 /// Whether a tier's commands run on this machine.
@@ -187,6 +195,7 @@ impl Settings {
                     server_commands: settings.server_commands.allows(local),
                     allow_env: settings.allow_env.clone(),
                     allow_files: settings.allow_files.clone(),
+                    permits: settings.permits.clone(),
                 }
             }),
             fallbacks: self.fallbacks,

@@ -14,10 +14,12 @@ use std::{
 };
 
 /// The rooms in walking order. A file belongs to the longest name that its path starts with.
-const ROOMS: [&str; 14] = [
+const ROOMS: [&str; 16] = [
     "main",
     "app",
     "door",
+    "rpc/hooks",
+    "rpc/json",
     "rpc/trigger",
     "rpc/admin",
     "rpc/health",

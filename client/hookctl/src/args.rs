@@ -1,6 +1,7 @@
 //! What can be said on the command line.
 
 use std::{
+    ffi::OsString,
     io::{self, IsTerminal as _},
     path::PathBuf,
     str::FromStr,
@@ -9,12 +10,16 @@ use std::{
 
 use clap::{Args as Group, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use hookd_client::{Address, AddressError, Client, OnUnavailable};
+use hookd_agents::Agent;
+use hookd_client::{Address, AddressError, Client};
 use hookd_rules::Tier;
 
 use crate::report::Failure;
 
-const DEFAULT_ADDRESS: &str = "127.0.0.1:50051";
+/// Where hookd listens unless somebody says otherwise.
+pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:50051";
+/// The variable that says otherwise.
+pub(crate) const ADDRESS_VARIABLE: &str = "HOOKD_ADDRESS";
 
 /// Asks hookd whether anyone wants to step in, and looks at its rules.
 #[derive(Debug, Parser)]
@@ -36,9 +41,9 @@ pub(crate) struct Args {
 #[derive(Debug, Group)]
 pub(crate) struct Global {
     /// Where hookd listens: `host:port`, `http://host:port` or `unix:/path`; or a list with commas, of which one is
-    /// taken at random and the others in turn where it does not answer.
-    #[arg(long, global = true, env = "HOOKD_ADDRESS", value_name = "ADDRESS,…", default_value = DEFAULT_ADDRESS)]
-    address: Addresses,
+    /// taken at random and the others in turn where it does not answer [default: HOOKD_ADDRESS, else 127.0.0.1:50051].
+    #[arg(long, global = true, value_name = "ADDRESS,…")]
+    address: Option<Addresses>,
     /// How long hookd may take, such as `30s` or `500ms`. Handlers share this time.
     #[arg(long, global = true, value_name = "TIME", default_value = "30s", value_parser = timeout)]
     timeout: Duration,
@@ -68,6 +73,13 @@ pub(crate) enum Command {
     Status,
     /// Makes hookd read its rules again.
     Reload,
+    /// Answers a hook of an agent: its input on standard input, its answer on standard output and in the exit code.
+    Relay(RelayArgs),
+    /// Trusts rule files of repositories, so that `hookctl relay` offers them to hookd and runs their commands.
+    Trust(TrustArgs),
+    /// Runs a program that nobody waits for to its end, or to that of its time. For `hookctl relay`.
+    #[command(hide = true)]
+    Detached(DetachedArgs),
     /// Writes a completion script.
     Completions {
         /// The shell that it is for.
@@ -144,6 +156,96 @@ pub(crate) struct CheckArgs {
     pub(crate) tier: Tier,
 }
 
+/// `hookctl relay` alone: what an agent starts before each of its steps does not pay for the other subcommands.
+#[derive(Debug, Parser)]
+#[command(name = "hookctl relay", version)]
+pub(crate) struct RelayOnly {
+    #[command(flatten)]
+    pub(crate) relay: RelayArgs,
+}
+
+/// How an agent's hook is answered.
+///
+/// Where hookd is, and what is done without it, comes from here, then from the file, then (only where it is) from
+/// HOOKD_ADDRESS: a repository's settings can set variables.
+#[derive(Debug, Group)]
+pub(crate) struct RelayArgs {
+    /// Whose hook this is, such as claude-code.
+    #[arg(long, value_name = "NAME", value_parser = agent)]
+    pub(crate) agent: Agent,
+    /// The agent's name of the event, for agents whose input does not say it.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) event: Option<String>,
+    /// Where hookd listens, as everywhere in hookctl.
+    #[arg(long, value_name = "ADDRESS,…")]
+    pub(crate) address: Option<Addresses>,
+    /// The file that says the rest; only its owner (root or this user) may be able to write it and its folder
+    /// [default: /etc/hookd/relay.yaml, else ~/.config/hookd/relay.yaml].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// What happens on events that can block where hookd cannot be asked [default: block].
+    #[arg(long, value_name = "block|allow")]
+    pub(crate) on_unavailable: Option<OnUnavailable>,
+    /// How long it may take in all, such as `10s`. Keep it a fifth below the time that the agent gives the hook: most
+    /// agents go on where a hook is late [default: 30s, at most four fifths of the agent's own default].
+    #[arg(long, value_name = "TIME", value_parser = timeout)]
+    pub(crate) deadline: Option<Duration>,
+    /// Hook files that the agent leaves to hookd instead of running them itself: `project`, `user`, `plugins`. Those of a
+    /// project count once they are trusted (`hookctl trust`).
+    #[arg(long, value_name = "WHOSE,…", value_delimiter = ',')]
+    pub(crate) offer: Vec<Origin>,
+    /// Say on standard error what was left out, and why.
+    #[arg(long)]
+    pub(crate) verbose: bool,
+}
+
+/// Which files are trusted.
+#[derive(Debug, Group)]
+pub(crate) struct TrustArgs {
+    /// Rule files; without any, those that `hookctl relay` would find in the current directory.
+    pub(crate) files: Vec<PathBuf>,
+    /// Shows what is trusted, and whether it still is what it was.
+    #[arg(long, conflicts_with_all = ["files", "remove"])]
+    pub(crate) list: bool,
+    /// Trusts the files no more.
+    #[arg(long, requires = "files")]
+    pub(crate) remove: bool,
+    /// The file of `hookctl relay`, where one is named to it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// A program that nobody waits for. Its input comes on standard input, its environment and directory are this process's.
+#[derive(Debug, Group)]
+pub(crate) struct DetachedArgs {
+    /// How long it may run.
+    #[arg(long, value_name = "MS")]
+    pub(crate) timeout_ms: u64,
+    /// The program and its arguments.
+    #[arg(last = true, required = true)]
+    pub(crate) argv: Vec<OsString>,
+}
+
+/// What happens where hookd cannot be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnUnavailable {
+    /// Events that can block do.
+    Block,
+    /// The agent goes on as if there were no hookd.
+    Allow,
+}
+
+/// Whose hook files of an agent are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Those in the project.
+    Project,
+    /// The person's own.
+    User,
+    /// Those of plugins that are switched on.
+    Plugins,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
     /// For a person.
@@ -159,14 +261,21 @@ enum Colour {
     Never,
 }
 
+/// At least one address.
 #[derive(Debug, Clone)]
-struct Addresses(Vec<Address>);
+pub(crate) struct Addresses(pub(crate) Vec<Address>);
 
 impl Global {
     /// A client of the addresses, with the time limit.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
+        let addresses = match &self.address {
+            Some(addresses) => addresses.0.clone(),
+            None => {
+                addresses_of_environment(std::env::var(ADDRESS_VARIABLE).ok().as_deref()).map_err(Failure::usage)?
+            }
+        };
         // What is asked here is looked at, not acted on: nothing depends on what happens where hookd is not there.
-        let builder = Client::builder(self.address.0.clone(), OnUnavailable::Block);
+        let builder = Client::builder(addresses, hookd_client::OnUnavailable::Block);
         // A person waits: better to say soon that nobody answers.
         builder.deadline(self.timeout).rounds(2).build().map_err(|error| Failure::usage(error.to_string()))
     }
@@ -189,10 +298,43 @@ impl FromStr for Addresses {
     type Err = AddressError;
 
     fn from_str(list: &str) -> Result<Self, AddressError> {
-        // A variable that is set to nothing is as good as not set.
-        let list = if list.trim().is_empty() { DEFAULT_ADDRESS } else { list };
         Address::parse_list(list).map(Self)
     }
+}
+
+impl FromStr for OnUnavailable {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word {
+            "block" => Ok(Self::Block),
+            "allow" => Ok(Self::Allow),
+            _ => Err(format!("`{word}` is not known, expected `block` or `allow`")),
+        }
+    }
+}
+
+impl FromStr for Origin {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word {
+            "project" => Ok(Self::Project),
+            "user" => Ok(Self::User),
+            "plugins" => Ok(Self::Plugins),
+            _ => Err(format!("`{word}` is not known, expected `project`, `user` or `plugins`")),
+        }
+    }
+}
+
+/// The addresses in `value`, which is what the variable holds, or the default one. A variable that is set to nothing is
+/// as good as not set.
+///
+/// # Errors
+/// One line: one of them is no address.
+pub(crate) fn addresses_of_environment(value: Option<&str>) -> Result<Vec<Address>, String> {
+    let value = value.map(str::trim).filter(|value| !value.is_empty());
+    Address::parse_list(value.unwrap_or(DEFAULT_ADDRESS)).map_err(|error| format!("{ADDRESS_VARIABLE}: {error}"))
 }
 
 /// The completion script for `shell`.
@@ -202,12 +344,23 @@ pub(crate) fn completions(shell: Shell) -> String {
     String::from_utf8_lossy(&script).into_owned()
 }
 
-fn timeout(text: &str) -> Result<Duration, String> {
+/// A duration as a person writes it, longer than none.
+///
+/// # Errors
+/// What is wrong with it and what would be right.
+pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(Duration::ZERO) => Err("no time at all, expected such as `30s` or `500ms`".to_owned()),
         Ok(timeout) => Ok(timeout),
         Err(error) => Err(format!("{error}, expected such as `30s` or `500ms`")),
     }
+}
+
+fn agent(name: &str) -> Result<Agent, String> {
+    Agent::from_name(name).ok_or_else(|| {
+        let names = Agent::ALL.map(Agent::name).join(", ");
+        format!("no such agent is known, expected one of {names}")
+    })
 }
 
 fn label(text: &str) -> Result<(String, String), String> {

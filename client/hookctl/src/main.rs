@@ -1,14 +1,18 @@
-//! `hookctl`: asks hookd from the command line, and checks rule files. Read `args`, `context` (an event), `trigger`,
-//! `admin`, `check` (the subcommands), `render` (for a person) and `json` (for a machine), in this order.
+//! `hookctl`: asks hookd from the command line, answers hooks of agents, and checks rule files. Read `args`, `context` (an
+//! event), `trigger`, `admin`, `check`, `relay`, `trust` (the subcommands), `render` (for a person) and `json` (for a
+//! machine), in this order.
 
 mod admin;
 mod args;
 mod check;
 mod context;
+mod detached;
 mod json;
+mod relay;
 mod render;
 mod report;
 mod trigger;
+mod trust;
 
 use std::{
     io::{self, Write as _},
@@ -20,12 +24,16 @@ use clap::Parser as _;
 use crate::{
     args::{Args, Command},
     render::Paint,
-    report::{Failure, Report, USAGE},
+    report::{BLOCKED, Failure, Report, USAGE},
 };
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    let args = match Args::try_parse() {
+fn main() -> ExitCode {
+    let arguments = std::env::args_os().collect::<Vec<_>>();
+    // Agents start this one before each of their steps: it does not pay for what it does not use.
+    if arguments.get(1).is_some_and(|command| command == "relay") {
+        return relay::main(arguments);
+    }
+    let args = match Args::try_parse_from(arguments) {
         Ok(args) => args,
         Err(error) => {
             // Help and version come this way too. Nobody is left to tell where writing them fails.
@@ -33,7 +41,12 @@ async fn main() -> ExitCode {
             return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
         }
     };
-    match run(args).await {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let ran = match runtime {
+        Ok(runtime) => runtime.block_on(run(args)),
+        Err(error) => Err(Failure::failed(format!("cannot start: {}", report::reason(&error)))),
+    };
+    match ran {
         Ok(report) => {
             // A reader that has gone away (`hookctl rules | head -1`) does not change what was found.
             let _ = io::stdout().lock().write_all(report.text.as_bytes());
@@ -55,6 +68,13 @@ async fn run(args: Args) -> Result<Report, Failure> {
         Command::Explain(event) => admin::explain(&args.global, event, paint).await,
         Command::Status => admin::status(&args.global, paint).await,
         Command::Reload => admin::reload(&args.global, paint).await,
+        // Exit 2 because an agent may be the one that waits for it.
+        Command::Relay(_) => Err(Failure {
+            message: "`relay` comes first, its options after it: `hookctl relay --agent NAME …`".to_owned(),
+            exit: BLOCKED,
+        }),
+        Command::Trust(trust) => trust::run(&args.global, &trust),
+        Command::Detached(program) => detached::run(program).await,
         Command::Completions { shell } => Ok(Report::ok(args::completions(shell))),
     }
 }

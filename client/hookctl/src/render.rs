@@ -8,6 +8,7 @@ pub(crate) mod sample;
 
 use std::time::Duration;
 
+use hookd_agents::plain::word_of;
 use hookd_client::proto::Tier;
 
 /// Longest text in a column that is not the last one of a table, in characters.
@@ -149,14 +150,6 @@ pub(crate) fn time(elapsed: Duration) -> String {
 /// The name of a tier number of the proto.
 pub(crate) fn tier(tier: i32) -> String {
     Tier::try_from(tier).ok().and_then(|tier| word_of(tier.as_str_name())).unwrap_or_else(|| format!("tier {tier}"))
-}
-
-/// The word in the name of an enum value: `VERDICT_BLOCK` is `block`. `None` where it is the unspecified one.
-pub(crate) fn word_of(name: &str) -> Option<String> {
-    const PREFIXES: [&str; 8] =
-        ["VERDICT_", "TIER_", "OUTCOME_", "FAILURE_", "CAPABILITY_", "REWRITE_TARGET_", "CAUSE_", "SOURCE_STATE_"];
-    let word = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
-    (word != "UNSPECIFIED").then(|| word.to_lowercase())
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! What a subcommand ends with.
 
+use std::io;
+
 use hookd_client::CallError;
 
 /// Nothing stands against it: none or allow.
@@ -27,6 +29,14 @@ pub(crate) struct Failure {
     pub(crate) exit: u8,
 }
 
+/// What the system says, in lowercase and without its number.
+pub(crate) fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
+}
+
 impl Report {
     pub(crate) fn ok(text: String) -> Self {
         Self { text, exit: OK }
@@ -36,6 +46,10 @@ impl Report {
 impl Failure {
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { message: message.into(), exit: USAGE }
+    }
+
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self { message: message.into(), exit: FAILED }
     }
 }
 

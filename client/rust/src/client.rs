@@ -1,5 +1,8 @@
 //! Calls with a deadline, over reused connections, tried again only where nobody answered.
 
+#[cfg(feature = "agent-commands")]
+mod stream;
+
 use std::{
     fmt,
     hash::{BuildHasher as _, RandomState},
@@ -12,7 +15,7 @@ use std::{
 
 use prost::{Message, bytes::Bytes};
 use tokio::time::{Instant, sleep_until, timeout_at};
-use tonic::transport::Endpoint;
+use tonic::{Status, metadata::MetadataMap, transport::Endpoint};
 
 use crate::{
     Address, AddressError, CallError, CallErrorKind, Gate, OnUnavailable, Session,
@@ -95,7 +98,11 @@ impl Client {
 
     /// Asks about one event and says what to do now.
     pub async fn trigger(&self, request: TriggerRequest) -> Gate {
-        match self.call(&request).await {
+        self.gate(&request, self.call(&request).await)
+    }
+
+    fn gate(&self, request: &TriggerRequest, answer: Result<TriggerResponse, CallError>) -> Gate {
+        match answer {
             Ok(answer) => Gate::of_answer(&request.event, answer),
             Err(error) => {
                 let tool = request.tool_call.as_ref().map(|call| call.tool.as_str());
@@ -206,11 +213,24 @@ impl Shared {
         path: &'static str,
         request: &impl Message,
     ) -> Result<A, CallError> {
+        let request = self.encoded(request)?;
+        self.ask(|peer, deadline| self.attempt(peer, path, &request, deadline), || true).await
+    }
+
+    fn encoded(&self, request: &impl Message) -> Result<Bytes, CallError> {
         let bytes = request.encoded_len();
         if bytes > self.message_bytes {
             return Err(CallError::too_large(bytes, self.message_bytes));
         }
-        let request = Bytes::from(request.encode_to_vec());
+        Ok(Bytes::from(request.encode_to_vec()))
+    }
+
+    /// Makes one attempt after another within the deadline while nobody answers, and while one more does no harm.
+    async fn ask<'s, A, F: Future<Output = Result<A, CallError>>>(
+        &'s self,
+        attempt: impl Fn(&'s Peer, Instant) -> F,
+        may_repeat: impl Fn() -> bool,
+    ) -> Result<A, CallError> {
         let deadline = Instant::now().checked_add(self.deadline).unwrap_or_else(far_away);
         let mut last = None;
         for round in 0..self.rounds {
@@ -220,16 +240,16 @@ impl Shared {
             for _ in &self.peers {
                 let asked = self.current.load(Ordering::Relaxed);
                 let Some(peer) = asked.checked_rem(self.peers.len()).and_then(|at| self.peers.get(at)) else { break };
-                let at = peer.address.to_string();
-                let attempt = self.attempt(peer, path, &request, deadline);
-                let error = match timeout_at(deadline, attempt).await {
+                let error = match timeout_at(deadline, attempt(peer, deadline)).await {
                     Ok(Ok(answer)) => return Ok(answer),
                     Ok(Err(error)) if error.kind != CallErrorKind::DeadlineExceeded || error.decision_id.is_some() => {
                         error
                     }
-                    Ok(Err(_)) | Err(_) => return Err(CallError::deadline(&at, self.deadline, last.as_ref())),
+                    Ok(Err(_)) | Err(_) => {
+                        return Err(CallError::deadline(&peer.address.to_string(), self.deadline, last.as_ref()));
+                    }
                 };
-                if error.kind != CallErrorKind::Unavailable {
+                if error.kind != CallErrorKind::Unavailable || !may_repeat() {
                     return Err(error);
                 }
                 // Another call may have moved on already.
@@ -253,13 +273,19 @@ impl Shared {
         request: &Bytes,
         deadline: Instant,
     ) -> Result<A, CallError> {
-        let connection = peer.connection.get_or_init(|| Connection::lazy(&peer.endpoint)).clone();
         let mut request = tonic::Request::new(request.clone());
         request.set_timeout(deadline.saturating_duration_since(Instant::now()));
-        connection.call(path, request, self.message_bytes).await.map_err(|failed| {
-            let (status, headers) = *failed;
-            CallError::of_status(&status, &headers, &peer.address.to_string())
-        })
+        peer.connection().call(path, request, self.message_bytes).await.map_err(|failed| peer.error(*failed))
+    }
+}
+
+impl Peer {
+    fn connection(&self) -> Connection {
+        self.connection.get_or_init(|| Connection::lazy(&self.endpoint)).clone()
+    }
+
+    fn error(&self, (status, headers): (Status, MetadataMap)) -> CallError {
+        CallError::of_status(&status, &headers, &self.address.to_string())
     }
 }
 

@@ -29,10 +29,15 @@
 //!
 //! Read in this order: [`Gate`], which is what an agent acts on; [`OnUnavailable`], which says what happens where hookd
 //! cannot be asked; [`Client`] and [`Session`]; [`CallError`].
+//!
+//! With the feature `agent-commands` a client can offer rule files of its own, and runs their commands on this machine:
+//! `Client::trigger_with_commands`.
 
 mod address;
 mod call_error;
 mod client;
+#[cfg(feature = "agent-commands")]
+mod commands;
 mod event;
 mod gate;
 mod session;
@@ -41,6 +46,8 @@ mod transport;
 pub use address::{Address, AddressError};
 pub use call_error::{CallError, CallErrorKind};
 pub use client::{Client, ClientBuilder};
+#[cfg(feature = "agent-commands")]
+pub use commands::{AgentCommands, AgentProgram, AgentSide, Detached, OfferTier, OfferedCommand, OfferedRules};
 pub use gate::{Decision, Gate, OnUnavailable};
 pub use hookd_proto::v1 as proto;
 pub use session::Session;

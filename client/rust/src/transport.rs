@@ -54,9 +54,7 @@ impl Connection {
         request: tonic::Request<Bytes>,
         answer_limit: usize,
     ) -> Result<A, Failed> {
-        let mut grpc = Grpc::new(self.0.clone()).max_decoding_message_size(answer_limit);
-        let no_headers = |status| Box::new((status, MetadataMap::new()));
-        grpc.ready().await.map_err(|error| no_headers(Status::from_error(error.into())))?;
+        let mut grpc = self.ready(answer_limit).await?;
         let path = PathAndQuery::from_static(path);
         let codec = WireCodec(PhantomData::<A>);
         let (headers, mut messages, _) =
@@ -73,6 +71,32 @@ impl Connection {
             Err(status) => Err(Box::new((status, headers))),
         }
     }
+
+    /// Opens a stream to the method at `path` that sends `requests`, and gives what comes back and the headers before
+    /// it.
+    #[cfg(feature = "agent-commands")]
+    pub(crate) async fn open<A: Message + Default + 'static>(
+        &self,
+        path: &'static str,
+        requests: tonic::Request<impl tokio_stream::Stream<Item = Bytes> + Send + 'static>,
+        answer_limit: usize,
+    ) -> Result<(MetadataMap, tonic::Streaming<A>), Failed> {
+        let mut grpc = self.ready(answer_limit).await?;
+        let codec = WireCodec(PhantomData::<A>);
+        let opened = grpc.streaming(requests, PathAndQuery::from_static(path), codec).await.map_err(no_headers)?;
+        let (headers, messages, _) = opened.into_parts();
+        Ok((headers, messages))
+    }
+
+    async fn ready(&self, answer_limit: usize) -> Result<Grpc<MapResponse<Channel, OnResponse>>, Failed> {
+        let mut grpc = Grpc::new(self.0.clone()).max_decoding_message_size(answer_limit);
+        grpc.ready().await.map_err(|error| no_headers(Status::from_error(error.into())))?;
+        Ok(grpc)
+    }
+}
+
+fn no_headers(status: Status) -> Failed {
+    Box::new((status, MetadataMap::new()))
 }
 
 /// What connections to `address` are made with.

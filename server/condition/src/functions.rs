@@ -10,7 +10,7 @@ pub(crate) use self::{
     glob::glob_pattern,
     network::{Range, host},
     path::under,
-    shell::ShellTexts,
+    shell::{ShellTexts, ShellWord},
     text::{any_match, redact},
 };
 

@@ -41,6 +41,10 @@
 //! - `anyMatch(value, regex)`: in any string of the value, keys of maps included.
 //! - `redact(value, regex, with)`: the value with each match in its strings replaced; keys stay.
 //!
+//! # Permission rules
+//!
+//! [`PermissionRule`] is the other kind of condition: the `if` of Claude Code's hook files, `Bash(git push *)`.
+//!
 //! # Limits
 //!
 //! A text has at most 4096 bytes, 1000 parts and a nesting of 32; a literal pattern at most 1 MiB compiled, another one
@@ -67,10 +71,12 @@ mod interpret;
 mod functions;
 mod pattern;
 mod number;
+mod permission;
 
 pub use self::{
     condition::{Condition, Expression},
     error::{ConditionError, EvaluationError},
     facts::{Call, Claimed, Facts},
+    permission::{PermissionError, PermissionRule},
     references::{References, Variable},
 };

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{EventIndex, Matcher, OnError, PerTier, Rule, Tier, Verdict};
+use crate::{EventIndex, LoadSettings, Matcher, OnError, PerTier, Rule, Tier, Verdict};
 
 /// Immutable; swapped whole.
 #[derive(Debug, Default)]
@@ -27,6 +27,8 @@ pub struct Catalog {
     pub sources: Vec<Source>,
     /// What is odd but in force, one line each with file and line.
     pub warnings: Vec<String>,
+    /// What it was loaded with, for rules that a caller brings while it is in force.
+    pub settings: Arc<LoadSettings>,
 }
 
 /// A default of a managed or team file: that tier's last outcome on an event (law 12).

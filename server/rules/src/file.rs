@@ -9,9 +9,14 @@ use std::{path::Path, sync::Arc};
 
 use hookd_json::{JsonError, Node, Place, Tree, Value};
 
-pub(crate) use self::pattern::Patterns;
+pub(crate) use self::{
+    handler::{millis, object, url},
+    header::{can_stand_in_a_header, header_name, is_reserved_header},
+    pattern::{Patterns, reason},
+    rule::meaning,
+};
 use crate::{
-    DefaultRule, LoadSettings, Mode, Rule, Tier,
+    DefaultRule, LoadSettings, Mode, Rule, Tier, claude,
     problem::{Issue, Issues, KeyPath, Severity},
     revision::Meaning,
     settings::TierSettings,
@@ -80,6 +85,8 @@ pub(crate) struct FileDraft {
     pub(crate) rules: Vec<RuleDraft>,
     pub(crate) defaults: Vec<DefaultDraft>,
     pub(crate) issues: Vec<Issue>,
+    /// How many rules are not in force, each for an error of its own.
+    pub(crate) refused: usize,
     /// The file as a whole cannot be used: it has no rules, and not because it says so.
     pub(crate) broken: bool,
 }
@@ -87,7 +94,10 @@ pub(crate) struct FileDraft {
 /// A rule, and what of it counts for the revision.
 pub(crate) struct RuleDraft {
     pub(crate) rule: Arc<Rule>,
+    /// Its place among all entries of the file, those that are not in force included; from 0.
     pub(crate) index: usize,
+    /// Its key, from the top of the file.
+    pub(crate) key: String,
     pub(crate) place: Place,
     pub(crate) meaning: Meaning,
 }
@@ -104,7 +114,7 @@ impl Context<'_> {
     }
 
     /// The file's name, for derived ids.
-    fn file_name(&self) -> String {
+    pub(crate) fn file_name(&self) -> String {
         self.file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
@@ -124,6 +134,7 @@ pub(crate) fn compile(text: &str, format: Format, context: &mut Context<'_>) -> 
             draft.broken = true;
             issues.error(node.place, KeyPath::Top, "the file is empty, one without rules is `{}`");
         }
+        Ok(node) if claude::is_agents(&node) => claude::compile(&node, context, &mut draft, &mut issues),
         Ok(node) => match FILE.check(&node, KeyPath::Top, &mut issues) {
             Some(fields) if issues.errors() == 0 => content(fields, context, &mut draft, &mut issues),
             _ => draft.broken = true,
@@ -133,9 +144,26 @@ pub(crate) fn compile(text: &str, format: Format, context: &mut Context<'_>) -> 
             issues.list.push(issue);
         }
     }
+    leave_out_what_is_not_permitted(&mut draft, context, &mut issues);
     issues.list.sort_by_key(|issue| issue.place);
     draft.issues = issues.list;
     draft
+}
+
+/// Takes out the rules that the settings do not let the tier have.
+fn leave_out_what_is_not_permitted(draft: &mut FileDraft, context: &Context<'_>, issues: &mut Issues) {
+    let permits = &context.tier_settings().permits;
+    let before = draft.rules.len();
+    draft.rules.retain(|draft| {
+        let Err(message) = permits.check(context.tier, &draft.rule) else { return true };
+        let from = issues.list.len();
+        issues.error_at(draft.place, draft.key.clone(), message);
+        if !context.tier.is_central() {
+            issues.leave_out(from, &draft.rule.id);
+        }
+        false
+    });
+    draft.refused = draft.refused.saturating_add(before.saturating_sub(draft.rules.len()));
 }
 
 fn parse(text: &str, format: Format) -> Result<Node, Issue> {
@@ -156,7 +184,11 @@ fn content(fields: Fields<'_>, context: &mut Context<'_>, draft: &mut FileDraft,
     let mode = mode(fields).max(context.tier_settings().mode);
     let hooks = KeyPath::Key(&KeyPath::Top, "hooks");
     for (index, node) in fields.items("hooks").iter().enumerate() {
+        let before = issues.errors();
         draft.rules.extend(rule::compile(node, index, KeyPath::Index(&hooks, index), mode, context, issues));
+        if issues.errors() != before {
+            draft.refused = draft.refused.saturating_add(1);
+        }
     }
     let defaults = KeyPath::Key(&KeyPath::Top, "defaults");
     match fields.node("defaults") {

@@ -10,7 +10,7 @@ use aho_corasick::AhoCorasick;
 use arc_swap::ArcSwap;
 use regex::{RegexSet, RegexSetBuilder};
 
-use crate::{Matcher, Rule, matcher::Standing};
+use crate::{Matcher, Rule, claude::names_of, matcher::Standing};
 
 /// How many subjects of an event are remembered. One that comes after them is looked up each time.
 const MAX_REMEMBERED: usize = 1024;
@@ -35,6 +35,8 @@ pub struct EventIndex {
     starts: Starts,
     contained: Option<Contained>,
     sets: Vec<Set>,
+    /// Rules whose matchers mind all names of a renamed tool.
+    renamed: Vec<u32>,
     remembered: ArcSwap<HashMap<Box<str>, Arc<Matching>>>,
     /// Matchings by their rules: subjects that match the same rules share one.
     shared: Mutex<HashMap<Box<[u32]>, Arc<Matching>>>,
@@ -85,10 +87,12 @@ impl EventIndex {
                 }
                 Matcher::Pattern(pattern) => match &pattern.start {
                     Some(start) => starts.patterns.entry(Arc::clone(start)).or_default().push(place),
-                    None => patterns.push((place, rule.matcher.as_str())),
+                    None => patterns.push((place, rule.matcher.source())),
                 },
             }
         }
+        let minds_renamed = |(_, rule): &(u32, &Arc<Rule>)| rule.matcher.minds_renamed();
+        let renamed = (0_u32..).zip(&rules).filter(minds_renamed).map(|(place, _)| place).collect();
         starts.lengths = starts.words.keys().chain(starts.patterns.keys()).map(|word| word.len()).collect();
         let sets = patterns.chunks(PATTERNS_IN_A_SET).map(Set::new).collect();
         let all = Arc::new(Matching { rules: rules.iter().cloned().collect() });
@@ -100,6 +104,7 @@ impl EventIndex {
             starts,
             contained: Contained::new(contained),
             sets,
+            renamed,
             remembered: ArcSwap::default(),
             shared: Mutex::default(),
         }
@@ -153,6 +158,9 @@ impl EventIndex {
                     places.extend(rules.iter().filter(|place| self.matches(**place, subject)));
                 }
             }
+        }
+        if names_of(subject).is_some() {
+            places.extend(self.renamed.iter().filter(|place| self.matches(**place, subject)));
         }
         places.sort_unstable();
         places.dedup();

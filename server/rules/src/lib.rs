@@ -5,6 +5,7 @@
 
 mod attached;
 mod catalog;
+mod claude;
 mod event;
 mod index;
 mod matcher;
@@ -14,17 +15,21 @@ mod tier;
 mod verdict;
 
 mod problem;
+mod program;
 
 mod disk;
 mod file;
 mod load;
+mod offered;
 mod revision;
 mod schema;
 mod shape;
 mod template;
+mod twins;
 mod yaml;
 
 pub use attached::Attached;
+pub use claude::plugin_root;
 pub use catalog::{
     AskFallback, Catalog, DefaultRule, DeferFallback, Fallbacks, ModifyFallback, Source, SourceState, TierPolicy,
 };
@@ -35,13 +40,17 @@ pub use hookd_json::Place;
 pub use index::{EventIndex, Matching};
 pub use load::{Load, LoadedFile, MAX_RULES, Memory, check_paths, load, parse_rules};
 pub use matcher::{Matcher, Pattern, Words};
+pub use offered::{
+    MAX_OFFERED_BYTES, MAX_OFFERED_FILE_BYTES, MAX_OFFERED_FILES, MAX_OFFERED_RULES, Offered, OfferedFile, OfferedRule,
+};
 pub use problem::{Problem, Severity};
+pub use program::CallFacts;
 pub use rule::{
-    Answer, CommandHandler, Decide, Handler, HeaderPart, HttpHandler, Mode, OnError, Program, Rule, Shell, Timing,
-    Worker,
+    Answer, CommandHandler, Decide, Handler, HeaderPart, HttpHandler, Mode, OnError, Program, Protocol, Rule, RunOn,
+    Shell, Timing, Worker,
 };
 pub use schema::schema;
-pub use settings::{Environment, LoadSettings, SourceSettings, TierSettings};
+pub use settings::{Environment, LoadSettings, Permits, SourceSettings, TierSettings};
 pub use template::Template;
 pub use tier::{PerTier, Tier};
 pub use verdict::Verdict;

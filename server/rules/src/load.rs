@@ -6,6 +6,7 @@ mod run;
 use std::path::{Path, PathBuf};
 
 pub use self::memory::Memory;
+pub(crate) use self::run::problem;
 use self::run::Run;
 use crate::{
     Catalog, Format, LoadSettings, Problem, Severity, Source, SourceSettings, Tier,
@@ -39,6 +40,8 @@ pub struct LoadedFile {
     pub rules: usize,
     /// How many defaults it gave.
     pub defaults: usize,
+    /// How many rules of it are not in force, each named by an error. Of a file that is broken as a whole nobody can tell.
+    pub refused: usize,
 }
 
 /// Reads every source and compiles what stands there. Blocks on the disk.
@@ -49,7 +52,12 @@ pub struct LoadedFile {
 pub fn load(settings: &LoadSettings, memory: &mut Memory) -> Load {
     let mut run = Run::new(settings, memory);
     for tier in Tier::ALL {
-        for source in &settings.tiers.get(tier).sources {
+        let tier_settings = settings.tiers.get(tier);
+        if !tier_settings.permits.enabled {
+            run.switched_off(tier);
+            continue;
+        }
+        for source in &tier_settings.sources {
             run.source(tier, source);
         }
     }
@@ -82,7 +90,7 @@ pub fn parse_rules(text: &str, format: Format) -> Vec<Problem> {
     let mut patterns = Patterns::default();
     let mut context = Context { settings: &settings, tier: Tier::Managed, file: file.into(), patterns: &mut patterns };
     let issues = compile(text, format, &mut context).issues;
-    issues.into_iter().map(|issue| run::problem(issue, Tier::Managed, file)).collect()
+    issues.into_iter().map(|issue| problem(issue, Tier::Managed, file)).collect()
 }
 
 impl Load {

@@ -5,12 +5,15 @@ use std::sync::{Arc, OnceLock};
 use regex::{Error, Regex, RegexBuilder};
 use regex_syntax::hir::{Hir, HirKind, Look, literal::Extractor};
 
-/// A matcher, searched anywhere in the subject (design §4).
+use crate::claude::names_of;
+
+/// A matcher: in the native form a pattern that is searched anywhere in the subject (design §4), in Claude Code's files
+/// what that agent makes of it.
 #[derive(Debug, Clone)]
 pub enum Matcher {
     /// Everything: no matcher, an empty one, or `*`.
     Any,
-    /// A pattern that stands for a few words, such as `^(Edit|Write)$` or `bash`.
+    /// A list of names, or a pattern that stands for a few words, such as `^(Edit|Write)$` or `bash`.
     Words(Arc<Words>),
     /// Any other pattern.
     Pattern(Arc<Pattern>),
@@ -20,6 +23,9 @@ pub enum Matcher {
 #[derive(Debug)]
 pub struct Pattern {
     text: Box<str>,
+    /// The pattern to run, where it is not the text.
+    source: Option<Box<str>>,
+    reading: Reading,
     /// What every subject that matches starts with. `None`: nothing is known of it.
     pub(crate) start: Option<Arc<str>>,
     compiled: OnceLock<Option<Regex>>,
@@ -28,11 +34,23 @@ pub struct Pattern {
 /// How large one compiled pattern may be, in bytes.
 const MAX_BYTES: usize = 1 << 20;
 
+/// By which rule the text of a matcher was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Reading {
+    /// The native form's.
+    Native,
+    /// Claude Code's.
+    Claude,
+    /// Claude Code's, on names of tools: all names of a tool that was renamed count.
+    ClaudeTool,
+}
+
 /// The words that a pattern stands for.
 #[derive(Debug)]
 pub struct Words {
     /// The pattern as written.
     pub(crate) text: Box<str>,
+    pub(crate) reading: Reading,
     pub(crate) standing: Standing,
     /// None of them empty, unless it is the whole subject.
     pub(crate) words: Box<[Arc<str>]>,
@@ -57,15 +75,9 @@ impl Matcher {
     /// unknown never loses a denial (law 11).
     #[must_use]
     pub fn matches(&self, subject: Option<&str>) -> bool {
-        match (self, subject) {
-            (Self::Any, _) | (_, None) => true,
-            (Self::Words(words), Some(subject)) => words.words.iter().any(|word| match words.standing {
-                Standing::Whole => **word == *subject,
-                Standing::Start => subject.starts_with(&**word),
-                Standing::Anywhere => subject.contains(&**word),
-            }),
-            (Self::Pattern(pattern), Some(subject)) => pattern.is_match(subject),
-        }
+        let Some(subject) = subject else { return true };
+        let names = names_of(subject).filter(|_| self.reading() == Reading::ClaudeTool).unwrap_or_default();
+        self.is_match(subject) || names.iter().any(|name| self.is_match(name))
     }
 
     /// The pattern as written. Empty: matches everything.
@@ -77,6 +89,48 @@ impl Matcher {
             Self::Pattern(pattern) => &pattern.text,
         }
     }
+
+    /// The pattern to run, for one pass over many of them.
+    pub(crate) fn source(&self) -> &str {
+        match self {
+            Self::Pattern(pattern) => pattern.source(),
+            _ => self.as_str(),
+        }
+    }
+
+    /// Whether it has to be tested on every name of a renamed tool. Whole names stand in its words already.
+    pub(crate) fn minds_renamed(&self) -> bool {
+        let is_whole = matches!(self, Self::Words(words) if words.standing == Standing::Whole);
+        self.reading() == Reading::ClaudeTool && !is_whole
+    }
+
+    /// What counts of it for the revision: the same text is another matcher in another agent's file.
+    pub(crate) fn meaning(&self) -> String {
+        match self.reading() {
+            Reading::Native => self.as_str().to_owned(),
+            Reading::Claude | Reading::ClaudeTool => format!("claude-code:{}", self.as_str()),
+        }
+    }
+
+    fn reading(&self) -> Reading {
+        match self {
+            Self::Any => Reading::Native,
+            Self::Words(words) => words.reading,
+            Self::Pattern(pattern) => pattern.reading,
+        }
+    }
+
+    fn is_match(&self, subject: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Words(words) => words.words.iter().any(|word| match words.standing {
+                Standing::Whole => **word == *subject,
+                Standing::Start => subject.starts_with(&**word),
+                Standing::Anywhere => subject.contains(&**word),
+            }),
+            Self::Pattern(pattern) => pattern.is_match(subject),
+        }
+    }
 }
 
 impl Pattern {
@@ -86,14 +140,33 @@ impl Pattern {
     /// It cannot be compiled, or only to more than [`MAX_BYTES`].
     pub fn new(text: &str) -> Result<Self, Error> {
         compile(text)?;
-        Ok(Self { text: text.into(), start: start_of(text), compiled: OnceLock::new() })
+        Ok(Self {
+            text: text.into(),
+            source: None,
+            reading: Reading::Native,
+            start: start_of(text),
+            compiled: OnceLock::new(),
+        })
+    }
+
+    /// The pattern `source`, written as `text` and read by the rule `reading`.
+    ///
+    /// # Errors
+    /// As for [`Self::new`].
+    pub(crate) fn read(text: &str, source: &str, reading: Reading) -> Result<Self, Error> {
+        let different = (text != source).then(|| source.into());
+        Ok(Self { text: text.into(), source: different, reading, ..Self::new(source)? })
+    }
+
+    fn source(&self) -> &str {
+        self.source.as_deref().unwrap_or(&self.text)
     }
 
     /// Whether it is found in `subject`.
     #[must_use]
     pub fn is_match(&self, subject: &str) -> bool {
         // It was compiled before, so it can be now.
-        self.compiled.get_or_init(|| compile(&self.text).ok()).as_ref().is_none_or(|regex| regex.is_match(subject))
+        self.compiled.get_or_init(|| compile(self.source()).ok()).as_ref().is_none_or(|regex| regex.is_match(subject))
     }
 }
 
@@ -136,7 +209,7 @@ impl Words {
         let words = words.literals()?.iter().map(|word| std::str::from_utf8(word.as_bytes()).map(Arc::from));
         let words = words.collect::<Result<Box<[Arc<str>]>, _>>().ok()?;
         let usable = standing == Standing::Whole || words.iter().all(|word| !word.is_empty());
-        (usable && !words.is_empty()).then(|| Self { text: pattern.into(), standing, words })
+        (usable && !words.is_empty()).then(|| Self { text: pattern.into(), reading: Reading::Native, standing, words })
     }
 }
 

@@ -86,6 +86,12 @@ impl Issues {
         self.push(Severity::Error, Some(place), key, message.into());
     }
 
+    /// As [`Self::error`], for a key that is written down already.
+    pub(crate) fn error_at(&mut self, place: Place, key: String, message: String) {
+        self.errors = self.errors.saturating_add(1);
+        self.list.push(Issue { severity: Severity::Error, place: Some(place), key, rule: None, message });
+    }
+
     pub(crate) fn warning(&mut self, place: Place, key: KeyPath<'_>, message: impl Into<String>) {
         self.push(Severity::Warning, Some(place), key, message.into());
     }

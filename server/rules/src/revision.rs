@@ -12,7 +12,7 @@ const DIGITS: usize = 32;
 /// The meaning of one rule or default, as a hash: of thousands of rules the meanings themselves would take more memory
 /// than the rules do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Meaning([u8; 32]);
+pub(crate) struct Meaning(pub(crate) [u8; 32]);
 
 impl Meaning {
     /// The hash of `value`, which holds everything that can change a verdict.
@@ -43,7 +43,12 @@ pub(crate) fn revision(rules: &[Meaning], defaults: &[Meaning], settings: &LoadS
     for Meaning(meaning) in rules.iter().chain(defaults) {
         hash.update(meaning);
     }
-    let mut hex = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    hex(&hash.finalize())
+}
+
+/// A hash as revisions are written.
+pub(crate) fn hex(hash: &[u8]) -> String {
+    let mut hex = hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     hex.truncate(DIGITS);
     hex
 }

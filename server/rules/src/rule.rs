@@ -6,8 +6,8 @@ use std::{
     time::Duration,
 };
 
-use hookd_condition::Condition;
-use hookd_json::Value;
+use hookd_condition::{Condition, PermissionRule};
+use hookd_json::{Map, Value};
 use secrecy::SecretString;
 
 use crate::{Attached, Event, Matcher, Template, Tier, Verdict};
@@ -29,6 +29,8 @@ pub struct Rule {
     pub matcher: Matcher,
     /// What must hold of the call at its turn. `None`: nothing.
     pub when: Option<Condition>,
+    /// The `if` of Claude Code's files: for which calls it runs, tested where `when` is. `None`: for all.
+    pub permission: Option<PermissionRule>,
     /// What it does.
     pub handler: Handler,
     /// When it runs.
@@ -45,6 +47,34 @@ pub struct Rule {
     pub concurrent: bool,
     /// What it is for. Empty: not said.
     pub description: String,
+    /// What its handler reads and writes.
+    pub protocol: Protocol,
+    /// Where its command runs.
+    pub run_on: RunOn,
+    /// The number of the rules of its source that do the same: of those that match, one runs for each form of a call.
+    /// `None`: there is no other.
+    pub twins: Option<u64>,
+}
+
+/// What a command or http handler reads and writes (design §5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Protocol {
+    /// hookd's own input and output.
+    #[default]
+    Native,
+    /// Those of Claude Code, exit codes and environment included: always so in that agent's files, and where a rule
+    /// says `protocol: claude-code`.
+    ClaudeCode,
+}
+
+/// Where a command runs (design §9).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum RunOn {
+    /// On hookd's machine.
+    #[default]
+    Server,
+    /// On the caller's machine, by the client.
+    Agent,
 }
 
 /// What a rule does.
@@ -176,6 +206,9 @@ pub struct Answer {
     pub system_message: Option<String>,
     /// Stops the agent, with this reason (it may be empty).
     pub halt: Option<String>,
+    /// Outputs of the event that have no field of their own (`watchPaths`, `sessionTitle`, …), by their names in
+    /// Claude Code's protocol. Of several answers the highest tier's counts, key by key.
+    pub event_output: Map<String, Value>,
 }
 
 /// When a rule runs.
@@ -260,6 +293,28 @@ impl OnError {
         match self {
             Self::Allow => "allow",
             Self::Block => "block",
+        }
+    }
+}
+
+impl Protocol {
+    /// The name in rule files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::ClaudeCode => "claude-code",
+        }
+    }
+}
+
+impl RunOn {
+    /// The name in rule files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Agent => "agent",
         }
     }
 }

@@ -8,8 +8,9 @@ use std::{
 };
 
 use secrecy::SecretString;
+use url::Url;
 
-use crate::{Fallbacks, Mode, OnError, PerTier, Tier, TierPolicy};
+use crate::{Fallbacks, Handler, Mode, OnError, PerTier, Rule, Tier, TierPolicy, shape::shown};
 
 /// Everything besides the rule files that decides what a load gives.
 #[derive(Debug, Clone)]
@@ -39,6 +40,24 @@ pub struct TierSettings {
     pub allow_env: Vec<String>,
     /// Files, or directories of files, that `${file:PATH}` may name; absolute.
     pub allow_files: Vec<PathBuf>,
+    /// What its rules may be.
+    pub permits: Permits,
+}
+
+/// What the rules of one tier may be, those that callers offer for it included. The default permits everything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Permits {
+    /// Whether the tier has rules at all. Of a tier that is switched off no source is read. The managed tier always is
+    /// on: nothing can switch it off but the lack of sources.
+    pub enabled: bool,
+    /// The kinds of handlers, by their names in rule files. `None`: all.
+    pub handlers: Option<Vec<String>>,
+    /// The events. `None`: all.
+    pub events: Option<Vec<String>>,
+    /// Hosts of http handlers, in lower case; `*.example.com` is each host below that one. `None`: all.
+    pub http_hosts: Option<Vec<String>>,
+    /// Ceiling of `timeout`, beside that of all handlers. `None`: no other than that.
+    pub max_timeout: Option<Duration>,
 }
 
 /// A place that rules come from: a file, or a directory of which every `*.json`, `*.yaml` and `*.yml` is read.
@@ -90,6 +109,15 @@ impl TierSettings {
             server_commands: true,
             allow_env: Vec::new(),
             allow_files: Vec::new(),
+            permits: Permits::default(),
+        }
+    }
+
+    /// The ceiling of `timeout` in a tier with these settings, and the setting that it stands in.
+    pub(crate) fn max_timeout(&self, tier: Tier, of_all: Duration) -> (Duration, String) {
+        match self.permits.max_timeout.filter(|limit| *limit < of_all) {
+            Some(limit) => (limit, format!("tiers.{tier}.max_timeout")),
+            None => (of_all, "limits.max_handler_timeout".to_owned()),
         }
     }
 
@@ -97,6 +125,57 @@ impl TierSettings {
     pub(crate) fn allows_file(&self, path: &Path) -> bool {
         self.allow_files.iter().any(|allowed| path.starts_with(allowed))
     }
+}
+
+impl Default for Permits {
+    fn default() -> Self {
+        Self { enabled: true, handlers: None, events: None, http_hosts: None, max_timeout: None }
+    }
+}
+
+impl Permits {
+    /// Whether `rule` may be one of `tier`.
+    ///
+    /// # Errors
+    /// The part that may not, and which setting says so.
+    pub(crate) fn check(&self, tier: Tier, rule: &Rule) -> Result<(), String> {
+        let kind = rule.handler.kind();
+        if let Some(handlers) = self.handlers.as_ref().filter(|handlers| !handlers.iter().any(|name| name == kind)) {
+            let message = format!("handlers of type `{kind}` are not permitted here");
+            return Err(format!("{message}, `tiers.{tier}.handlers` permits {}", listed(handlers)));
+        }
+        if let Some(events) = &self.events
+            && let Some(event) = rule.events.iter().find(|event| !events.iter().any(|name| **name == ***event))
+        {
+            let message = format!("rules for the event `{}` are not permitted here", shown(event));
+            return Err(format!("{message}, `tiers.{tier}.events` permits {}", listed(events)));
+        }
+        if let (Some(hosts), Handler::Http(http)) = (&self.http_hosts, &rule.handler) {
+            let url = Url::parse(&http.url).ok();
+            let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
+            let host = host.trim_end_matches('.').to_ascii_lowercase();
+            if !hosts.iter().any(|permitted| is_host(permitted, &host)) {
+                let message = format!("http handlers for the host `{}` are not permitted here", shown(&host));
+                return Err(format!("{message}, `tiers.{tier}.http_hosts` permits {}", listed(hosts)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether `host` is the `permitted` one, or below it where that starts with `*.`.
+fn is_host(permitted: &str, host: &str) -> bool {
+    match permitted.strip_prefix("*.") {
+        Some(domain) => host.strip_suffix(domain).is_some_and(|below| below.len() > 1 && below.ends_with('.')),
+        None => permitted == host,
+    }
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() {
+        return "none".to_owned();
+    }
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 impl Environment {

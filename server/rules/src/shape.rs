@@ -135,12 +135,21 @@ pub(crate) static RULE: Object = Object {
         ),
         key("mode", MODE, "`shadow`: evaluated and recorded, never counted."),
         key("customEvent", Shape::Flag, "Events that hookd does not know are meant as they are written."),
-        key("runOn", Shape::Word(&["server"], &["agent"]), "Where a command runs."),
+        key(
+            "protocol",
+            Shape::Word(&["native", "claude-code"], &[]),
+            "What a command or http handler reads and writes. Default: `native`.",
+        ),
+        key(
+            "runOn",
+            Shape::Word(&["server", "agent"], &[]),
+            "Where a command runs: on hookd's machine, or by the client on the caller's. Default: `server`.",
+        ),
         key("disabled", Shape::Flag, "Leave the rule out."),
         key("description", Shape::Text, "What the rule is for. No part of the revision."),
         key("metadata", Shape::Any, "Anything that other tools keep here. Not read."),
     ],
-    later: &["protocol"],
+    later: &[],
 };
 
 /// One default.
@@ -179,7 +188,7 @@ static COMMAND: Object = Object {
             "Start the program once and keep it: it reads one line for each call and writes one line back, an object or nothing.",
         ),
     ],
-    later: &["protocol"],
+    later: &[],
 };
 
 /// How the workers of a command handler are kept.
@@ -204,7 +213,7 @@ static HTTP: Object = Object {
         ),
         key("timeout", Shape::Millis, "Time limit in milliseconds. Default: 5000."),
     ],
-    later: &["protocol"],
+    later: &[],
 };
 
 static DECIDE: Object = Object {
@@ -287,9 +296,6 @@ impl Shape {
             (Self::Text, _) => refuse("a string"),
             (Self::FullText, _) => refuse("a string that is not empty"),
             (Self::Flag, _) => refuse("true or false"),
-            (Self::Objects(_), Tree::Map(_)) => {
-                refuse("a list (files that agents keep for themselves are not supported by this version of hookd)");
-            }
             (Self::Objects(_), _) => refuse("a list"),
             (Self::Word(words, later), _) => check_word(words, later, node, path, issues),
             (Self::Words(words), Tree::List(items)) if !items.is_empty() => {

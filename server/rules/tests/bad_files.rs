@@ -43,12 +43,7 @@ fn the_top_of_a_file() {
     check("[]", &["/rules:1:1: a rule file must be an object, not an array"]);
     check("{\"hook\": []}", &["/rules:1:2: hook: unknown key `hook`, did you mean `hooks`"]);
     check("{\"hooks\": 5}", &["/rules:1:11: hooks: must be a list, not the number 5"]);
-    check(
-        "{\"hooks\": {\"PreToolUse\": []}}",
-        &[
-            "/rules:1:11: hooks: must be a list (files that agents keep for themselves are not supported by this version of hookd), not an object",
-        ],
-    );
+    check("{\"defaults\": {}}", &["/rules:1:14: defaults: must be a list, not an object"]);
     check(
         "{\"mode\": \"shadw\"}",
         &["/rules:1:10: mode: must be `enforce` or `shadow`, not the string \"shadw\", did you mean `shadow`"],
@@ -75,10 +70,6 @@ fn every_error_of_a_file_is_found() {
 
 #[test]
 fn what_this_version_does_not_build_is_refused_by_name() {
-    let not = "is not supported by this version of hookd";
-    check_rule("\"protocol\": 1", &[&format!("/rules:2:1: hooks[0].protocol: `protocol` {not}")]);
-    check_rule("\"runOn\": \"agent\"", &[&format!("/rules:2:10: hooks[0].runOn: `agent` {not}")]);
-    check_rule("\"runOn\": \"server\"", &[]);
     for kind in ["prompt", "agent", "grpc"] {
         check_handler(
             "Stop",
@@ -88,10 +79,69 @@ fn what_this_version_does_not_build_is_refused_by_name() {
             )],
         );
     }
+}
+
+#[test]
+fn what_a_handler_speaks_and_where_it_runs() {
+    let forged = "the caller could forge what this rule gives: it never allows or rewrites";
+    let at = |key: &str, column: usize, message: &str| vec![format!("/rules:2:{column}: hooks[0].{key}: {message}")];
+    // A rule that cannot run there is also one whose answer the caller could forge.
+    let never = |message: &str| [at("runOn", 10, message), at("runOn", 10, forged)].concat();
+    let command = "{\"type\": \"command\", \"argv\": [\"x\"]}";
+    let worker = "{\"type\": \"command\", \"argv\": [\"x\"], \"worker\": {}}";
+    let http = "{\"type\": \"http\", \"url\": \"http://a/\"}";
+    let decide = "{\"type\": \"decide\", \"verdict\": \"ask\"}";
+    for (handler, key, value, problems) in [
+        (command, "protocol", "native", vec![]),
+        (command, "protocol", "claude-code", vec![]),
+        (http, "protocol", "claude-code", vec![]),
+        (worker, "protocol", "native", vec![]),
+        (
+            worker,
+            "protocol",
+            "claude-code",
+            at("protocol", 13, "a worker reads and writes hookd's own form, `worker` goes with `native` alone"),
+        ),
+        (
+            decide,
+            "protocol",
+            "claude-code",
+            at("protocol", 13, "a `decide` handler answers in process and has no protocol"),
+        ),
+        (
+            command,
+            "protocol",
+            "claude",
+            at("protocol", 13, "must be `native` or `claude-code`, not the string \"claude\""),
+        ),
+        (command, "runOn", "server", vec![]),
+        (http, "runOn", "server", vec![]),
+        (command, "runOn", "agent", at("runOn", 10, forged)),
+        (
+            command,
+            "runOn",
+            "agents",
+            at("runOn", 10, "must be `server` or `agent`, not the string \"agents\", did you mean `agent`"),
+        ),
+        (http, "runOn", "agent", never("only commands run on the agent's side, not `http` handlers")),
+        (decide, "runOn", "agent", never("only commands run on the agent's side, not `decide` handlers")),
+        (
+            worker,
+            "runOn",
+            "agent",
+            never("a worker is kept on the server, on the agent's side each call starts a program"),
+        ),
+    ] {
+        let text =
+            format!("{{\"hooks\": [{{\"event\": \"PreToolUse\", \"handler\": {handler},\n\"{key}\": \"{value}\"}}]}}");
+        check(&text, &problems.iter().map(String::as_str).collect::<Vec<_>>());
+    }
     check_handler(
         "Stop",
-        "{\"type\": \"command\", \"command\": \"x\", \"protocol\": \"x\"}",
-        &[&format!("/rules:2:37: hooks[0].handler.protocol: `protocol` {not}")],
+        "{\"type\": \"http\", \"url\": \"http://a/\", \"protocol\": \"native\"}",
+        &[
+            "/rules:2:38: hooks[0].handler.protocol: unknown key `protocol`, an http handler has `type`, `url`, `headers`, `timeout`",
+        ],
     );
 }
 

@@ -183,6 +183,7 @@ hooks:
         additional_context: Some("c".to_owned()),
         system_message: Some("s".to_owned()),
         halt: Some("h".to_owned()),
+        ..Answer::default()
     };
     assert_eq!(**answer, expected);
 }
@@ -267,7 +268,7 @@ fn case_054_one_bad_entry_leaves_the_good_ones_below_team() {
             "hooks.json:1:83: hooks[1]: a rule needs the key `event`; rule `hooks.json#1` is left out",
             "hooks.json:1:83: hooks[1]: a rule needs the key `handler`; rule `hooks.json#1` is left out",
             "hooks.json:1:94: hooks[1].matcher: must be a string, not an object; rule `hooks.json#1` is left out",
-            "hooks.json:1:114: hooks[1].hooks: unknown key `hooks`, a rule has `id`, `event`, `matcher`, `when`, `handler`, `async`, `onVerdict`, `onError`, `final`, `mustDecide`, `concurrent`, `mode`, `customEvent`, `runOn`, `disabled`, `description`, `metadata`; rule `hooks.json#1` is left out",
+            "hooks.json:1:114: hooks[1].hooks: unknown key `hooks`, a rule has `id`, `event`, `matcher`, `when`, `handler`, `async`, `onVerdict`, `onError`, `final`, `mustDecide`, `concurrent`, `mode`, `customEvent`, `protocol`, `runOn`, `disabled`, `description`, `metadata`; rule `hooks.json#1` is left out",
         ],
     );
 }
@@ -469,10 +470,19 @@ fn lower_tiers_run_commands_here_only_where_the_settings_allow_it() {
     );
     place.check(&["hooks.json#0", "a"], SourceState::Loaded, &[]);
     place.settings.tiers.shared.server_commands = false;
+    place.write(
+        "hooks.json",
+        r#"{"hooks":[{"event":"Stop","runOn":"agent","handler":{"type":"command","command":"x"}}]}"#,
+    );
+    place.check(&["hooks.json#0"], SourceState::Loaded, &[]);
+    place.write(
+        "hooks.json",
+        &format!(r#"{{"hooks":[{{"event":"Stop","handler":{{"type":"command","command":"x"}}}},{}]}}"#, rule("a")),
+    );
     place.check(
         &["a"],
         SourceState::Partial,
-        &["hooks.json:1:37: hooks[0].handler: command rules of tier shared may not run on this server, unless `tiers.shared.server_commands` is `allow`; rule `hooks.json#0` is left out"],
+        &["hooks.json:1:37: hooks[0].handler: command rules of tier shared may not run on this server, unless `tiers.shared.server_commands` is `allow` or the rule says `runOn: agent`; rule `hooks.json#0` is left out"],
     );
 }
 
@@ -495,26 +505,10 @@ fn check_counts_what_each_file_gives() {
     place.write("c.json", r#"{"defaults":[{"event":"Stop","verdict":"ask"}]}"#);
     let load = check_paths(&[place.at("rules"), place.at("c.json")], Tier::Managed, &LoadSettings::default());
     assert!(load.has_errors() && load.catalog.is_none());
-    let file = |name: &str, rules, defaults| LoadedFile { tier: Tier::Managed, path: place.at(name), rules, defaults };
-    assert_eq!(load.files, [file("rules/a.json", 2, 0), file("rules/b.json", 0, 0), file("c.json", 0, 1)]);
+    let file = |name: &str, [rules, defaults, refused]: [usize; 3]| {
+        LoadedFile { tier: Tier::Managed, path: place.at(name), rules, defaults, refused }
+    };
+    let files = [file("rules/a.json", [2, 0, 0]), file("rules/b.json", [0, 0, 1]), file("c.json", [0, 1, 0])];
+    assert_eq!(load.files, files);
     assert_eq!(place.problems(&load), ["rules/b.json:1:11: hooks[0]: a rule needs the key `handler`"]);
-}
-
-/// Files that agents keep for themselves are a later issue: each is refused by name, none panics.
-#[test]
-fn files_of_agents_are_refused_by_name() {
-    let corpus = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
-    let Ok(entries) = fs::read_dir(&corpus) else { return };
-    for entry in entries {
-        let path = entry.unwrap().path();
-        for tier in [Tier::Managed, Tier::Shared] {
-            let load = check_paths(std::slice::from_ref(&path), tier, &LoadSettings::default());
-            let named = load.problems.iter().filter(|problem| problem.severity == Severity::Error);
-            assert!(
-                named.map(|problem| &problem.file).any(|file| file.ends_with(path.file_name().unwrap())),
-                "{path:?}"
-            );
-            assert!(load.catalog.is_none_or(|catalog| catalog.rules.is_empty()), "{path:?}");
-        }
-    }
 }

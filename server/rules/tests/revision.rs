@@ -85,6 +85,8 @@ fn law_09_whatever_changes_a_verdict_counts() {
         ("\"cwd\": \"x\"", "\"cwd\": \"x\", \"worker\": {}"),
         ("\"cwd\": \"x\"", "\"cwd\": \"x\", \"worker\": {\"pool\": 2}"),
         ("\"cwd\": \"x\"", "\"cwd\": \"x\", \"worker\": {\"maxCalls\": 2}"),
+        ("\"onError\": \"block\"", "\"protocol\": \"claude-code\""),
+        ("\"onError\": \"block\"", "\"runOn\": \"agent\""),
         ("1.0", "1"),
         ("1e3", "1000"),
         ("\"verdict\": \"ask\", \"mod", "\"verdict\": \"defer\", \"mod"),

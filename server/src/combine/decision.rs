@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use hookd_json::{Map, Value};
 use hookd_rules::Catalog;
 
 use super::{Asks, Forms, Halt, Settled, Vote, Voter, downgrade, settle};
@@ -71,6 +72,11 @@ pub fn decide(catalog: &Catalog, trigger: &Trigger, walked: Walked) -> Decision 
             reason = format!("this needs {wish} and this agent cannot wait for it{because}");
         }
     }
+    // What comes with an ALLOW (permissions, an answer in the person's place) counts as the ALLOW itself does.
+    let allowed = |index| {
+        let by = |vote: &Vote| vote.voter == Voter::Rule(index) && vote.form == final_form && may_allow(vote.tier);
+        downgraded.verdict == Verdict::Allow && walked.votes.iter().any(by)
+    };
     // A call that does not run has no parameters to run with.
     let runs = !(downgraded.verdict == Verdict::Block && event.prevents());
     Decision {
@@ -82,6 +88,7 @@ pub fn decide(catalog: &Catalog, trigger: &Trigger, walked: Walked) -> Decision 
         additional_context: if downgraded.context_withheld { Vec::new() } else { context },
         system_messages: notes(&results, |answer| answer.system_message.as_deref()),
         halt,
+        event_output: event_output(&results, allowed),
         degraded: results.iter().any(RuleResult::is_forgiven),
         results,
         rewrites: walked.rewrites,
@@ -167,6 +174,20 @@ fn notes(results: &[RuleResult], text: impl Fn(&Answer) -> Option<&str>) -> Vec<
         }
     }
     notes
+}
+
+/// The outputs of the event that rules which count have given: of two under one key the higher tier's counts, and
+/// inside a tier the later one.
+fn event_output(results: &[RuleResult], allowed: impl Fn(usize) -> bool) -> Map<String, Value> {
+    let mut given = Vec::new();
+    for (index, result) in results.iter().enumerate() {
+        let Some(answer) = result.ran.said.as_deref().ok().filter(|_| result.rule.decides()) else { continue };
+        if !answer.event_output.is_empty() && (answer.verdict != Verdict::Allow || allowed(index)) {
+            given.push((result.rule.tier, &answer.event_output));
+        }
+    }
+    given.sort_by_key(|(tier, _)| *tier);
+    given.into_iter().flat_map(|(_, outputs)| outputs.clone()).collect()
 }
 
 fn answer_of(results: &[RuleResult], result: usize) -> Option<&Answer> {

@@ -3,32 +3,43 @@
 mod preface;
 
 use std::{
+    convert::Infallible,
     hash::{BuildHasher as _, RandomState},
     pin::pin,
     time::Duration,
 };
 
-use hyper::{body::Incoming, server::conn::http2};
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    service::TowerToHyperService,
+use http::{HeaderValue, Request, header};
+use hyper::{
+    body::Incoming,
+    server::conn::{http1, http2},
+    service::{Service, service_fn},
 };
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 use tokio_util::task::TaskTracker;
-use tower::Service;
 use tracing::debug;
 
+use self::preface::Speaks;
 use super::{
     layers::Answer,
     listener::{Listener, Stream},
 };
 use crate::{drain::Drain, settings::Http2Settings, telemetry::call::Peer};
 
-/// How long a peer may take to say that it speaks HTTP/2.
+/// How long a peer may take to show what it speaks.
 const PREFACE_LIMIT: Duration = Duration::from_secs(10);
+/// How long a peer that speaks HTTP/1.1 may take for the head of its next request. Also how long it may stay without
+/// any, so longer than what clients keep connections for: one that is closed just when a request is on its way costs
+/// that request its answer.
+const HEAD_LIMIT: Duration = Duration::from_secs(120);
+/// Size of the head of a request in HTTP/1.1, in bytes, and of what is read or written in one go.
+const HEAD_BYTES: usize = 64 << 10;
+/// Headers of a request in HTTP/1.1.
+const HEADERS: usize = 100;
 
 /// How connections are served.
 #[derive(Debug, Clone)]
@@ -47,8 +58,7 @@ impl Connections {
     /// Accepts and serves connections until the server closes. `service` makes what serves one peer.
     pub async fn accept<S>(self, listener: Listener, service: impl Fn(Peer) -> S + Send)
     where
-        S: Service<http::Request<Incoming>, Response = Answer, Error = std::convert::Infallible>,
-        S: Clone + Send + 'static,
+        S: Service<Request<Incoming>, Response = Answer, Error = Infallible> + Send + 'static,
         S::Future: Send + 'static,
     {
         loop {
@@ -71,27 +81,38 @@ impl Connections {
     /// Serves one connection until its peer closes it, or it is told to go and its calls are done.
     async fn serve<S>(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, service: S)
     where
-        S: Service<http::Request<Incoming>, Response = Answer, Error = std::convert::Infallible>,
-        S: Clone + Send + 'static,
+        S: Service<Request<Incoming>, Response = Answer, Error = Infallible> + Send + 'static,
         S::Future: Send + 'static,
     {
         // A connection on which nothing comes must neither stay open nor hold the exit.
-        let stream = tokio::select! {
+        let (speaks, stream) = tokio::select! {
             // First: what has been sent already is served.
             biased;
             read = timeout(PREFACE_LIMIT, preface::read(stream)) => match read {
-                Ok(Ok(stream)) => stream,
+                Ok(Ok(greeted)) => greeted,
                 Ok(Err(_)) | Err(_) => return,
             },
             () = self.drain.closing().cancelled() => return,
         };
+        match speaks {
+            Speaks::Http2 => self.serve_http2(stream, service).await,
+            // In a box, so that connections of gRPC are no larger for it.
+            Speaks::Http1 => Box::pin(self.serve_http1(stream, service)).await,
+        }
+    }
+
+    async fn serve_http2<S>(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, service: S)
+    where
+        S: Service<Request<Incoming>, Response = Answer, Error = Infallible> + Send + 'static,
+        S::Future: Send + 'static,
+    {
         let connection = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .keep_alive_interval(self.http2.keepalive_interval)
             .keep_alive_timeout(self.http2.keepalive_timeout)
             .max_concurrent_streams(self.http2.max_concurrent_streams)
             .max_pending_accept_reset_streams(given_up_unseen(self.http2.max_concurrent_streams))
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+            .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
         tokio::select! {
             ended = connection.as_mut() => return log_end(ended),
@@ -99,6 +120,42 @@ impl Connections {
             () = sleep(jittered(self.http2.max_connection_age)) => {}
         }
         // GOAWAY; the calls that are running finish.
+        connection.as_mut().graceful_shutdown();
+        if let Ok(ended) = timeout(self.longest_call, connection).await {
+            log_end(ended);
+        }
+    }
+
+    async fn serve_http1<S>(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, service: S)
+    where
+        S: Service<Request<Incoming>, Response = Answer, Error = Infallible> + Send + 'static,
+        S::Future: Send + 'static,
+    {
+        // There is no GOAWAY here: a connection that is too old is told to go by its next answer, since one that is
+        // closed while it is idle may have a request on its way.
+        let (opened, age) = (Instant::now(), jittered(self.http2.max_connection_age));
+        let service = service_fn(move |request: Request<Incoming>| {
+            let answering = service.call(request);
+            async move {
+                let mut answer = answering.await?;
+                if opened.elapsed() >= age {
+                    answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                }
+                Ok::<_, Infallible>(answer)
+            }
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_LIMIT)
+            .max_headers(HEADERS)
+            .max_buf_size(HEAD_BYTES)
+            .serve_connection(TokioIo::new(stream), service);
+        let mut connection = pin!(connection);
+        tokio::select! {
+            ended = connection.as_mut() => return log_end(ended),
+            () = self.drain.closing().cancelled() => {}
+        }
+        // The call that is running finishes, and its answer says that it was the last.
         connection.as_mut().graceful_shutdown();
         if let Ok(ended) = timeout(self.longest_call, connection).await {
             log_end(ended);

@@ -23,6 +23,7 @@ pub use arrival::Arrival;
 pub use cut::Cut;
 pub use in_flight::InFlight;
 pub use panic::CatchPanic;
+pub(super) use {arrival::Unanswered, panic::text as panic_text};
 
 /// What a call is answered with.
 pub type Answer = http::Response<Body>;
@@ -31,7 +32,7 @@ pub type Answer = http::Response<Body>;
 pub type Stack = Arrival<CatchPanic<Cut<InFlight<Routes>>>>;
 
 /// What a layer's service gives.
-type Answering = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
+pub(super) type Answering = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
 
 /// What the layers need.
 #[derive(Debug, Clone)]
@@ -68,6 +69,11 @@ impl Layers {
 /// Whether a call is one to evaluate. Health, reflection and administration are not held up by load.
 fn is_evaluation(request: &http::Request<Body>) -> bool {
     request.uri().path().starts_with("/hookd.v1.HookService/")
+}
+
+/// Whether an evaluation goes on after its headers.
+fn is_lasting<B>(request: &http::Request<B>) -> bool {
+    request.uri().path() == "/hookd.v1.HookService/TriggerStream"
 }
 
 /// What the arrival knows of a call.

@@ -81,8 +81,9 @@ impl Listener {
                 Socket::Tcp(listener) => listener.accept().await.map(|(stream, peer)| {
                     // Answers are small and waited for.
                     let _ = stream.set_nodelay(true);
-                    let local = peer.ip().to_canonical().is_loopback();
-                    (Stream::Tcp(stream), if local { Peer::Local } else { Peer::Remote })
+                    let address = peer.ip().to_canonical();
+                    let local = address.is_loopback();
+                    (Stream::Tcp(stream), if local { Peer::Local } else { Peer::Remote(Some(address)) })
                 }),
                 Socket::Unix { listener, .. } => {
                     listener.accept().await.map(|(stream, _)| (Stream::Unix(stream), Peer::Local))

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use hookd_condition::Facts;
-use hookd_rules::{Catalog, Handler, PerTier, Timing};
+use hookd_rules::{Catalog, Handler, PerTier, RunOn, Timing};
 use tokio::time::Instant;
 
 use super::{Budget, holds, queue, side_by_side::side_by_side, without_a_run};
@@ -39,6 +39,7 @@ pub(super) async fn walk<H: Handlers>(
         last_author: None,
         closed_below: None,
         ended: false,
+        turns: Vec::new(),
     };
     chain.first_pass().await;
     if !chain.ended {
@@ -64,6 +65,8 @@ struct Chain<'a, H> {
     closed_below: Option<Tier>,
     /// A block has ended the chain (law 2).
     ended: bool,
+    /// The forms with which rules that have twins had a turn in this pass.
+    turns: Vec<(u64, FormId)>,
 }
 
 impl<'a, H: Handlers> Chain<'a, H> {
@@ -92,6 +95,7 @@ impl<'a, H: Handlers> Chain<'a, H> {
     async fn extra_pass(&mut self) {
         let Some(author) = self.last_author else { return };
         self.budget.begin_lower_tiers(self.trigger.event, Instant::now());
+        self.turns.clear();
         for tier in Tier::ALL.into_iter().rev().filter(|tier| *tier > author) {
             if *self.left.get(tier) == self.walked.forms.current() {
                 continue;
@@ -136,10 +140,29 @@ impl<'a, H: Handlers> Chain<'a, H> {
         }
     }
 
-    /// Whether the condition of `rule` holds for the form now.
+    /// Whether `rule` has a turn with the form now.
     fn holds(&mut self, rule: &Rule) -> Result<bool, Failed> {
-        if rule.when.is_none() {
+        Ok(self.conditions_hold(rule)? && self.is_first(rule))
+    }
+
+    /// Whether none of its twins had a turn with the form now.
+    fn is_first(&mut self, rule: &Rule) -> bool {
+        let Some(twins) = rule.twins else { return true };
+        let turn = (twins, self.walked.forms.current());
+        let is_first = !self.turns.contains(&turn);
+        if is_first {
+            self.turns.push(turn);
+        }
+        is_first
+    }
+
+    fn conditions_hold(&mut self, rule: &Rule) -> Result<bool, Failed> {
+        if rule.when.is_none() && rule.permission.is_none() {
             return Ok(true);
+        }
+        // Conditions that a caller brings are no reason to work on after its time is over.
+        if rule.run_on == RunOn::Agent && self.budget.granted(rule.tier, Duration::MAX, Instant::now()).is_none() {
+            return Err(Failed::timed_out(Duration::ZERO));
         }
         if self.walked.forms.current() == FormId::ARRIVAL {
             // Most calls are never rewritten: one parse serves all rules.
@@ -150,7 +173,7 @@ impl<'a, H: Handlers> Chain<'a, H> {
         holds(rule, &mut condition::facts(self.trigger, &form))
     }
 
-    /// A rule whose condition does not hold has no turn.
+    /// A rule that has no turn counts as not matched.
     fn pass_by(&mut self, recheck: bool) {
         if !recheck {
             self.walked.unmatched = self.walked.unmatched.saturating_add(1);

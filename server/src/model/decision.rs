@@ -1,5 +1,6 @@
 use std::{path::Path, sync::Arc};
 
+use hookd_json::{Map, Value};
 use hookd_rules::{Rule, Tier, Verdict};
 
 use super::{Capability, RuleResult};
@@ -23,6 +24,8 @@ pub struct Decision {
     pub system_messages: Vec<Note>,
     /// The agent has to stop, with this reason (it may be empty).
     pub halt: Option<String>,
+    /// Outputs of the event that have no field of their own.
+    pub event_output: Map<String, Value>,
     /// What each rule that matched gave, in evaluation order, the extra pass at the end.
     pub results: Vec<RuleResult>,
     /// Every rewrite in the order in which they were made.

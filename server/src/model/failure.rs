@@ -25,6 +25,12 @@ pub enum Failure {
     Overloaded,
     /// It was cancelled because the server shuts down.
     Cancelled,
+    /// It may not do what it is there for.
+    NotPermitted,
+    /// Whoever would have to run it cannot.
+    Unsupported,
+    /// The caller, whose command it is, asks or answers no more.
+    CallerGone,
     /// A fault in hookd itself.
     Internal,
 }
@@ -45,6 +51,9 @@ impl Failure {
             Self::Expression => "expression",
             Self::Overloaded => "overloaded",
             Self::Cancelled => "cancelled",
+            Self::NotPermitted => "not_permitted",
+            Self::Unsupported => "unsupported",
+            Self::CallerGone => "caller_gone",
             Self::Internal => "internal",
         }
     }

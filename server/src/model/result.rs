@@ -21,6 +21,8 @@ pub struct Ran {
     pub truncated: bool,
     /// The http request was sent a second time, on a fresh connection.
     pub retried: bool,
+    /// The program ended like one that could not be launched: what it was to run is missing, or cannot be parsed.
+    pub looks_unlaunched: bool,
     /// What of its output was not taken for an answer although it looks like one. Empty: nothing.
     pub dropped: String,
 }
@@ -37,14 +39,15 @@ impl Ran {
             signal: None,
             truncated: false,
             retried: false,
+            looks_unlaunched: false,
             dropped: String::new(),
         }
     }
 
-    /// The failure looks like a program that could not be launched rather than a deliberate answer.
+    /// It looks like a program that could not be launched rather than a deliberate answer.
     #[must_use]
     pub fn launch_suspect(&self) -> bool {
-        self.said.as_ref().is_err_and(|failed| failed.kind == super::Failure::DidNotStart)
+        self.looks_unlaunched || self.said.as_ref().is_err_and(|failed| failed.kind == super::Failure::DidNotStart)
     }
 }
 

@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use hookd_rules::{Event, Subject};
 
@@ -29,6 +29,8 @@ pub struct Trigger {
     pub request_id: String,
     /// Working directory of the agent. May be empty.
     pub cwd: String,
+    /// What else the agent says of itself and its session.
+    pub session: Session,
     /// What the caller can carry out.
     pub capabilities: Capabilities,
     /// Revision that the caller insists on. Empty: any.
@@ -50,6 +52,26 @@ pub struct ToolCall {
     pub kind: String,
     /// The MCP server that provides it, where the caller says it. May be empty.
     pub mcp_server: String,
+    /// Error text of a call that failed.
+    pub error: Option<String>,
+    /// How long the tool ran.
+    pub elapsed: Option<Duration>,
+}
+
+/// What an agent says of itself and its session beside the event: for handlers that speak its protocol. Every field
+/// may be empty.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Session {
+    /// The agent's turn within the session.
+    pub turn_id: String,
+    /// Path of the session's transcript on the caller's machine.
+    pub transcript_path: String,
+    /// Permission mode of the agent, in its own words.
+    pub permission_mode: String,
+    /// Model that the agent runs on.
+    pub model: String,
+    /// Root directories of the agent's workspace, absolute paths.
+    pub workspace_roots: Vec<String>,
 }
 
 /// What the caller says of itself: data, never identity. Every field may be empty.

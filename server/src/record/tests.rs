@@ -4,7 +4,7 @@ use hookd_rules::{Answer, Handler, LoadSettings, Matcher, OnError, SourceSetting
 
 use super::*;
 use crate::{
-    model::{Capabilities, Cause, DecidedBy, Event, Failed, Failure, Form, RuleResult},
+    model::{Capabilities, Cause, DecidedBy, Event, Failed, Failure, Form, RuleResult, Session},
     telemetry::Field,
 };
 
@@ -17,6 +17,7 @@ fn rule(id: &str, tier: Tier, mode: Mode) -> Arc<Rule> {
         events: vec!["Stop".into()],
         matcher: Matcher::Any,
         when: None,
+        permission: None,
         handler: Handler::Decide(Answer::default().into()),
         timing: Timing::Sync,
         mode,
@@ -25,6 +26,9 @@ fn rule(id: &str, tier: Tier, mode: Mode) -> Arc<Rule> {
         must_decide: false,
         concurrent: false,
         description: String::new(),
+        protocol: hookd_rules::Protocol::Native,
+        run_on: hookd_rules::RunOn::Server,
+        twins: None,
     })
 }
 
@@ -41,6 +45,7 @@ fn trigger(event: &str) -> Trigger {
         caller: None,
         request_id: String::new(),
         cwd: String::new(),
+        session: Session::default(),
         capabilities: Capabilities::ALL,
         expected_revision: String::new(),
         decision_id: "d1".to_owned(),
@@ -71,6 +76,7 @@ fn decision(verdict: Verdict, results: Vec<RuleResult>) -> Decision {
         additional_context: Vec::new(),
         system_messages: Vec::new(),
         halt: None,
+        event_output: hookd_json::Map::new(),
         degraded: results.iter().any(RuleResult::is_forgiven),
         results,
         rewrites: Vec::new(),

@@ -97,11 +97,11 @@ impl AdminService for Admin {
 
 /// Lets only peers on this machine pass.
 fn admit<T>(request: &Request<T>) -> Result<Call, Status> {
-    let call = request.extensions().get::<Call>().copied().unwrap_or_else(|| Call::arriving(Peer::Remote));
+    let call = request.extensions().get::<Call>().copied().unwrap_or_else(|| Call::arriving(Peer::Remote(None)));
     match call.peer {
         Peer::Local => Ok(call),
-        Peer::Remote => Err(NotJudged::Denied("administration is for peers on loopback and unix sockets only")
-            .into_status(&call.decision_id.to_string())),
+        Peer::Remote(_) => Err(NotJudged::Denied("administration is for peers on loopback and unix sockets only")
+            .into_status(&call.decision_text())),
     }
 }
 
@@ -158,6 +158,7 @@ fn summary(catalog: &Catalog, rule: &Arc<Rule>) -> v1::RuleSummary {
         line: count(rule.line),
         concurrent: rule.concurrent,
         when: rule.when.as_ref().map(|when| when.text().to_owned()).unwrap_or_default(),
+        permission: rule.permission.as_ref().map(|rule| rule.as_str().to_owned()).unwrap_or_default(),
     }
 }
 
@@ -192,7 +193,7 @@ mod tests {
         let mut request = Request::new(v1::ReloadRequest {});
         request.extensions_mut().insert(Call::arriving(Peer::Local));
         assert!(admit(&request).is_ok());
-        request.extensions_mut().insert(Call::arriving(Peer::Remote));
+        request.extensions_mut().insert(Call::arriving(Peer::Remote(None)));
         let status = admit(&request).unwrap_err();
         assert_eq!(status.code(), Code::PermissionDenied);
         assert!(status.metadata().contains_key(crate::rpc::status::DECISION_ID));

@@ -1,13 +1,13 @@
 //! Message → [`Trigger`]: everything that can be wrong with a request is found here, before anything runs.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use hookd_json::{Kind, Value};
 use hookd_proto::v1;
 use hookd_rules::UnknownEvent;
 
 use super::status::{NotJudged, Violation};
-use crate::model::{Caller, Capabilities, Capability, Event, Form, Subject, ToolCall, Trigger};
+use crate::model::{Caller, Capabilities, Capability, Event, Form, Session, Subject, ToolCall, Trigger};
 
 const MAX_TOOL_BYTES: usize = 512;
 const MAX_ID_BYTES: usize = 1024;
@@ -69,6 +69,13 @@ pub fn parse(request: v1::TriggerRequest, arrival: Arrival) -> Result<Trigger, N
         caller,
         request_id: request.request_id,
         cwd: request.cwd,
+        session: Session {
+            turn_id: request.turn_id,
+            transcript_path: request.transcript_path,
+            permission_mode: request.permission_mode,
+            model: request.model,
+            workspace_roots: request.workspace_roots,
+        },
         capabilities: capabilities(request.capabilities),
         expected_revision: request.expected_policy_revision,
         decision_id: arrival.decision_id,
@@ -130,9 +137,24 @@ impl Check {
         let params = self.json("tool_call.params_json", call.params_json, Some(Kind::Object), "{}");
         let result = call.result_json.map(|result| Arc::from(self.json("tool_call.result_json", result, None, "null")));
         let form = Form { params: Arc::from(params), result };
-        let call =
-            ToolCall { tool: call.tool, tool_use_id: call.tool_use_id, kind: call.kind, mcp_server: call.mcp_server };
+        let elapsed = call.elapsed.and_then(|elapsed| self.elapsed(elapsed));
+        let call = ToolCall {
+            tool: call.tool,
+            tool_use_id: call.tool_use_id,
+            kind: call.kind,
+            mcp_server: call.mcp_server,
+            error: call.error,
+            elapsed,
+        };
         (Some(call), form)
+    }
+
+    fn elapsed(&mut self, elapsed: prost_types::Duration) -> Option<Duration> {
+        let time = Duration::try_from(elapsed).ok();
+        if time.is_none() {
+            self.violation("tool_call.elapsed", "is not a time from 0 on");
+        }
+        time
     }
 
     /// Checks a JSON text and brings it onto one line; an empty one becomes `empty`.

@@ -8,7 +8,7 @@ use crate::model::{
 };
 
 /// The answer of at most `limit` bytes. One that would be larger loses outputs and patches first, lowest tier first,
-/// then notes and results, never verdict, reason or final rewrite; where those do not fit it is a BLOCK (design §7).
+/// then outputs of the event, notes and results, never verdict, reason or final rewrite; where those do not fit it is a BLOCK (design §7).
 #[must_use]
 pub fn reply(trigger: &Trigger, decision: Decision, limit: usize) -> v1::TriggerResponse {
     let mut message = convert(trigger, decision);
@@ -22,6 +22,7 @@ pub fn reply(trigger: &Trigger, decision: Decision, limit: usize) -> v1::Trigger
             return message;
         }
     }
+    message.event_output_json = None;
     message.additional_context.clear();
     message.system_messages.clear();
     message.results.clear();
@@ -82,7 +83,8 @@ fn convert(trigger: &Trigger, decision: Decision) -> v1::TriggerResponse {
         decision_id: trigger.decision_id.clone(),
         rules_considered: count(decision.considered),
         rules_matched: count(decision.matched),
-        event_output_json: None,
+        event_output_json: (!decision.event_output.is_empty())
+            .then(|| hookd_json::to_text(&hookd_json::Value::Object(decision.event_output))),
         downgrades: decision
             .downgrades
             .into_iter()
@@ -200,6 +202,9 @@ fn failure(failure: Failure) -> v1::Failure {
         Failure::Expression => v1::Failure::Expression,
         Failure::Overloaded => v1::Failure::Overloaded,
         Failure::Cancelled => v1::Failure::Cancelled,
+        Failure::NotPermitted => v1::Failure::NotPermitted,
+        Failure::Unsupported => v1::Failure::Unsupported,
+        Failure::CallerGone => v1::Failure::CallerGone,
         Failure::Internal => v1::Failure::Internal,
     }
 }

@@ -1,4 +1,5 @@
-//! The only place where a failure to judge becomes a gRPC status (design §7). A verdict is never a status.
+//! The only place where a failure to judge becomes what its caller is told: a gRPC status (design §7), or the words of
+//! it for callers of another kind. A verdict is never a status.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -27,6 +28,8 @@ pub enum NotJudged {
     },
     /// Less time than the margin was left on arrival (law 8).
     TooLate,
+    /// The request did not arrive within its time.
+    TooSlow,
     /// No place was free.
     Shed,
     /// The message is over the limit of so many bytes.
@@ -48,54 +51,94 @@ pub struct Violation {
     pub description: String,
 }
 
+/// What the caller of a call that was not judged is told. It is small: texts of the caller's are cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// The kind of failure.
+    pub code: Code,
+    /// The kind, finer: an `ErrorInfo.reason`.
+    pub reason: &'static str,
+    /// For people: one line, or as many as a text of the caller's has.
+    pub message: String,
+    /// What is wrong with the request, where it is the request.
+    pub violations: Vec<Violation>,
+    /// Values that belong to the reason, by their names.
+    pub info: HashMap<String, String>,
+    /// When to try again; only where another try can help.
+    pub retry_after: Option<Duration>,
+}
+
 impl NotJudged {
-    /// The status to send, for the decision of this id.
+    /// What to tell the caller.
     #[must_use]
-    pub fn into_status(self, decision_id: &str) -> Status {
-        let mut details = ErrorDetails::new();
-        let mut info = HashMap::new();
+    pub fn told(self) -> Told {
+        let mut told = Told {
+            code: Code::Internal,
+            reason: "INTERNAL",
+            message: String::new(),
+            violations: Vec::new(),
+            info: HashMap::new(),
+            retry_after: None,
+        };
         let (code, reason, message) = match self {
             Self::Invalid(violations) => {
                 let mut message = String::new();
-                for violation in violations.into_iter().take(MAX_VIOLATIONS) {
-                    let description = cut(violation.description);
+                for mut violation in violations.into_iter().take(MAX_VIOLATIONS) {
+                    violation.description = cut(violation.description);
                     if !message.is_empty() {
                         message.push_str("; ");
                     }
                     message.push_str(&violation.field);
                     message.push_str(": ");
-                    message.push_str(&description);
-                    details.add_bad_request_violation(violation.field, description);
+                    message.push_str(&violation.description);
+                    told.violations.push(violation);
                 }
                 (Code::InvalidArgument, "INVALID_REQUEST", message)
             }
             Self::RevisionMismatch { expected, actual } => {
                 let message = format!("policy revision is `{actual}`, not `{}`", cut(expected));
-                info.insert("policy_revision".to_owned(), actual);
+                told.info.insert("policy_revision".to_owned(), actual);
                 (Code::FailedPrecondition, "REVISION_MISMATCH", message)
             }
             Self::TooLate => {
                 let message = "less time was left on arrival than the answer needs for its way".to_owned();
                 (Code::DeadlineExceeded, "DEADLINE_TOO_SHORT", message)
             }
+            Self::TooSlow => {
+                (Code::DeadlineExceeded, "REQUEST_TOO_SLOW", "the request did not arrive in time".to_owned())
+            }
             Self::Shed => {
-                details.set_retry_info(Some(Duration::from_millis(100)));
+                told.retry_after = Some(Duration::from_millis(100));
                 (Code::ResourceExhausted, "OVERLOADED", "too many calls in flight, try again".to_owned())
             }
             Self::TooLarge(limit) => {
-                info.insert("limit_bytes".to_owned(), limit.to_string());
+                told.info.insert("limit_bytes".to_owned(), limit.to_string());
                 (Code::ResourceExhausted, "TOO_LARGE", format!("the message is over the limit of {limit} bytes"))
             }
             Self::Stopping => (Code::Unavailable, "STOPPING", "the server is shutting down".to_owned()),
             Self::Denied(why) => (Code::PermissionDenied, "NOT_PERMITTED", why.to_owned()),
             Self::Internal => (Code::Internal, "INTERNAL", "a fault in hookd, see its log".to_owned()),
         };
-        details.set_error_info(reason, DOMAIN, info);
+        Told { code, reason, message, ..told }
+    }
+
+    /// The status to send, for the decision of this id.
+    #[must_use]
+    pub fn into_status(self, decision_id: &str) -> Status {
+        let told = self.told();
+        let mut details = ErrorDetails::new();
+        for violation in told.violations {
+            details.add_bad_request_violation(violation.field, violation.description);
+        }
+        if told.retry_after.is_some() {
+            details.set_retry_info(told.retry_after);
+        }
+        details.set_error_info(told.reason, DOMAIN, told.info);
         let mut metadata = MetadataMap::new();
         if let Ok(id) = decision_id.parse() {
             metadata.insert(DECISION_ID, id);
         }
-        Status::with_error_details_and_metadata(code, message, details, metadata)
+        Status::with_error_details_and_metadata(told.code, told.message, details, metadata)
     }
 }
 

@@ -1,19 +1,23 @@
 //! `HookService`: a call comes in as a message and goes out as one; everything between is the other rooms'. Statuses and
 //! calls whose caller went away are counted at the door, where all of them pass.
 
+mod stream;
+
 use std::{sync::Arc, time::Duration};
 
 use hookd_proto::v1::{self, hook_service_server::HookService};
-use tonic::{Request, Response, Status, metadata::MetadataMap};
+use tonic::{Request, Response, Status, Streaming, codegen::BoxStream, metadata::MetadataMap};
 
+use self::stream::Offers;
 use super::{
     parse::{Arrival, parse},
     reply::reply,
     status::NotJudged,
 };
 use crate::{
-    catalog::Live,
+    catalog::{Catalog, Live},
     evaluate::{Budget, evaluate},
+    model::Trigger,
     record::Recorder,
     run::Handlers,
     telemetry::{
@@ -31,6 +35,8 @@ pub struct Bounds {
     pub max_deadline: Duration,
     /// Size of an answer, in bytes.
     pub message_bytes: usize,
+    /// Size of one handler's output, in bytes.
+    pub output_bytes: usize,
 }
 
 /// Serves `HookService`.
@@ -40,22 +46,48 @@ pub struct TriggerService<H> {
     handlers: Arc<H>,
     recorder: Arc<Recorder>,
     bounds: Bounds,
+    offers: Arc<Offers>,
+}
+
+/// A call that can be evaluated.
+struct Begun {
+    trigger: Arc<Trigger>,
+    catalog: Arc<Catalog>,
+    budget: Budget,
 }
 
 impl<H: Handlers> TriggerService<H> {
     /// A service that judges by `live`, runs `handlers` and tells `recorder`.
     pub fn new(live: Live, handlers: Arc<H>, recorder: Arc<Recorder>, bounds: Bounds) -> Self {
-        Self { live, handlers, recorder, bounds }
+        Self { live, handlers, recorder, bounds, offers: Arc::default() }
     }
 
-    async fn judge(
+    /// Judges one event, however it came: `deadline` counts from the arrival of the call, and without one it is the
+    /// default; `traceparent` is the caller's.
+    ///
+    /// # Errors
+    /// Why the event was not judged. A block is no error.
+    pub async fn judge(
         &self,
         call: Call,
-        metadata: &MetadataMap,
+        deadline: Option<Duration>,
+        traceparent: Option<&str>,
         request: v1::TriggerRequest,
     ) -> Result<v1::TriggerResponse, NotJudged> {
-        let deadline = deadline(metadata)?.unwrap_or(self.bounds.default_deadline).min(self.bounds.max_deadline);
-        let traceparent = metadata.get("traceparent").and_then(|header| header.to_str().ok());
+        let deadline = deadline.unwrap_or(self.bounds.default_deadline).min(self.bounds.max_deadline);
+        let Begun { trigger, catalog, budget } = self.begin(call, deadline, traceparent, request)?;
+        let decision = evaluate(&*self.handlers, &catalog, &trigger, budget).await;
+        self.recorder.decision(&trigger, &decision, call.arrived.elapsed());
+        Ok(reply(&trigger, decision, self.bounds.message_bytes))
+    }
+
+    fn begin(
+        &self,
+        call: Call,
+        deadline: Duration,
+        traceparent: Option<&str>,
+        request: v1::TriggerRequest,
+    ) -> Result<Begun, NotJudged> {
         let arrival = Arrival {
             decision_id: call.decision_text(),
             now_ms: call.now_ms,
@@ -71,19 +103,40 @@ impl<H: Handlers> TriggerService<H> {
             });
         }
         let budget = Budget::new(call.arrived, deadline).ok_or(NotJudged::TooLate)?;
-        let decision = evaluate(&*self.handlers, &catalog, &trigger, budget).await;
-        self.recorder.decision(&trigger, &decision, call.arrived.elapsed());
-        Ok(reply(&trigger, decision, self.bounds.message_bytes))
+        Ok(Begun { trigger, catalog, budget })
+    }
+}
+
+impl<H> Clone for TriggerService<H> {
+    fn clone(&self) -> Self {
+        Self {
+            live: self.live.clone(),
+            handlers: Arc::clone(&self.handlers),
+            recorder: Arc::clone(&self.recorder),
+            bounds: self.bounds,
+            offers: Arc::clone(&self.offers),
+        }
     }
 }
 
 #[tonic::async_trait]
 impl<H: Handlers> HookService for TriggerService<H> {
     async fn trigger(&self, request: Request<v1::TriggerRequest>) -> Result<Response<v1::TriggerResponse>, Status> {
-        let call = request.extensions().get::<Call>().copied().unwrap_or_else(|| Call::arriving(Peer::Remote));
+        let call = request.extensions().get::<Call>().copied().unwrap_or_else(|| Call::arriving(Peer::Remote(None)));
         let (metadata, _, message) = request.into_parts();
-        let judged = self.judge(call, &metadata, message).await;
+        let traceparent = metadata.get("traceparent").and_then(|header| header.to_str().ok());
+        let judged = match deadline(&metadata) {
+            Ok(deadline) => self.judge(call, deadline, traceparent, message).await,
+            Err(not_judged) => Err(not_judged),
+        };
         judged.map(Response::new).map_err(|not_judged| not_judged.into_status(&call.decision_text()))
+    }
+
+    async fn trigger_stream(
+        &self,
+        request: Request<Streaming<v1::TriggerStreamRequest>>,
+    ) -> Result<Response<BoxStream<v1::TriggerStreamResponse>>, Status> {
+        Ok(Response::new(stream::open(self.clone(), request)))
     }
 }
 

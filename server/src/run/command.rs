@@ -16,10 +16,10 @@ use hookd_runner::{Class, Command, End, Finished, Limits, Overloaded, Runner};
 use tokio::time::Instant;
 
 use super::{
-    cut,
+    claude, cut, launch,
     output::{self, Expect},
 };
-use crate::model::{Failed, Failure, Ran, Rule, Trigger};
+use crate::model::{Failed, Failure, Protocol, Ran, Rule, Trigger};
 
 /// Longest message that is taken from stderr, in bytes.
 const MESSAGE_BYTES: usize = 4096;
@@ -56,7 +56,11 @@ impl Commands {
         let now = Instant::now();
         let deadline = now.checked_add(granted).unwrap_or(now);
         let limits = Limits { timeout: granted, ..self.limits };
-        match self.runner.run(class, self.command(started), limits, deadline).await {
+        let command = match self.command(started) {
+            Ok(command) => command,
+            Err(failed) => return Ran::said(Err(failed)),
+        };
+        match self.runner.run(class, command, limits, deadline).await {
             Ok(finished) => ran(finished, granted, &expect),
             Err(full) => Ran::said(Err(overloaded(&full))),
         }
@@ -71,7 +75,8 @@ impl Commands {
         let timeout = started.handler.timeout;
         let expect = Expect::of(started.rule, started.trigger);
         let limits = Limits { timeout, ..self.limits };
-        let running = self.runner.run_background(self.command(started), limits).map_err(|full| overloaded(&full))?;
+        let command = self.command(started)?;
+        let running = self.runner.run_background(command, limits).map_err(|full| overloaded(&full))?;
         Ok(Box::pin(async move { ran(running.await, timeout, &expect) }))
     }
 
@@ -80,10 +85,10 @@ impl Commands {
         self.runner.end_workers(limit).await;
     }
 
-    fn command(&self, started: Started<'_>) -> Command {
+    fn command(&self, started: Started<'_>) -> Result<Command, Failed> {
         let Started { rule, trigger, handler, stdin } = started;
-        let cwd = directory(rule, trigger, handler);
-        Command { argv: argv(&handler.program), env: self.env(hook_variables(rule, trigger), handler), cwd, stdin }
+        let (argv, own) = program(rule, trigger, handler)?;
+        Ok(Command { argv, env: self.env(own.into_iter(), handler), cwd: directory(rule, trigger, handler), stdin })
     }
 
     fn env(
@@ -108,6 +113,17 @@ pub(super) struct Started<'a> {
     pub(super) trigger: &'a Trigger,
     pub(super) handler: &'a CommandHandler,
     pub(super) stdin: Vec<u8>,
+}
+
+/// What a program wrote.
+#[derive(Debug)]
+pub(super) struct Printed<'a> {
+    /// Its output without white space at the ends.
+    pub(super) stdout: &'a str,
+    /// At how many bytes its output was cut. `None`: it is whole.
+    pub(super) cut: Option<usize>,
+    /// What it wrote on stderr.
+    pub(super) stderr: &'a [u8],
 }
 
 fn class(rule: &Rule) -> Class {
@@ -142,6 +158,36 @@ fn directory(rule: &Rule, trigger: &Trigger, handler: &CommandHandler) -> Option
 
 fn directory_of(file: &Path) -> PathBuf {
     file.parent().unwrap_or(Path::new("/")).to_owned()
+}
+
+type Variables = Vec<(OsString, OsString)>;
+
+/// The program of a rule and the variables that are the event's, as its protocol has them.
+fn program(rule: &Rule, trigger: &Trigger, handler: &CommandHandler) -> Result<(Vec<OsString>, Variables), Failed> {
+    let own = hook_variables(rule, trigger);
+    match rule.protocol {
+        Protocol::Native => Ok((argv(&handler.program), own.collect())),
+        Protocol::ClaudeCode => {
+            let agents = claude::Variables::of(rule, trigger);
+            let argv = match &handler.program {
+                Program::Argv(words) => claude::argv(words, &agents)?,
+                shell @ Program::Shell(..) => argv(shell),
+            };
+            Ok((argv, own.chain(variables(agents.list())).collect()))
+        }
+    }
+}
+
+/// The program of a rule of the server's and the variables that go with it, for a caller that runs it on its side.
+pub(super) fn for_the_caller(
+    rule: &Rule,
+    trigger: &Trigger,
+    handler: &CommandHandler,
+) -> Result<(Vec<String>, Vec<(String, String)>), Failed> {
+    let (argv, own) = program(rule, trigger, handler)?;
+    let text = |text: OsString| text.to_string_lossy().into_owned();
+    let env = own.into_iter().map(|(name, value)| (text(name), text(value)));
+    Ok((argv.into_iter().map(text).collect(), env.chain(handler.env.iter().cloned()).collect()))
 }
 
 /// What does not depend on the event. Nothing else of the server's environment is passed on.
@@ -182,7 +228,7 @@ fn overloaded(overloaded: &Overloaded) -> Failed {
 }
 
 /// What the end of a program means (design §5).
-fn ran(finished: Finished, granted: Duration, expect: &Expect) -> Ran {
+pub(super) fn ran(finished: Finished, granted: Duration, expect: &Expect) -> Ran {
     let Finished { end, stdout, stderr, stdout_truncated, stderr_truncated, elapsed, .. } = finished;
     let mut ran = Ran {
         elapsed: (!elapsed.is_zero()).then_some(elapsed),
@@ -191,15 +237,16 @@ fn ran(finished: Finished, granted: Duration, expect: &Expect) -> Ran {
     };
     let failed = match end {
         End::Exited(code) => {
+            let text = String::from_utf8_lossy(&stdout);
+            let cut = stdout_truncated.then_some(stdout.len());
+            let printed = Printed { stdout: text.trim(), cut, stderr: &stderr };
             ran.exit_code = Some(code);
-            match code {
-                0 if stdout_truncated => {
-                    Failed::new(Failure::TooLarge, format!("output of more than {} bytes", stdout.len()))
-                }
-                0 => return output::take(ran, String::from_utf8_lossy(&stdout).trim().to_owned(), expect),
-                126 | 127 => Failed::new(Failure::DidNotStart, message(&stderr, code)),
-                _ => Failed::new(Failure::Exited, message(&stderr, code)),
-            }
+            // A program that printed an object has run.
+            ran.looks_unlaunched = !printed.stdout.starts_with('{') && launch::looks_unlaunched(code, &stderr);
+            return match expect.protocol {
+                Protocol::Native => exited(ran, code, &printed, expect),
+                Protocol::ClaudeCode => claude::exited(ran, code, &printed, expect),
+            };
         }
         End::Signalled(signal) => {
             ran.signal = Some(signal);
@@ -214,8 +261,19 @@ fn ran(finished: Finished, granted: Duration, expect: &Expect) -> Ran {
     ran
 }
 
+fn exited(mut ran: Ran, code: i32, printed: &Printed<'_>, expect: &Expect) -> Ran {
+    let failed = match (code, printed.cut) {
+        (0, None) => return output::take(ran, printed.stdout.to_owned(), expect),
+        (0, Some(bytes)) => Failed::new(Failure::TooLarge, format!("output of more than {bytes} bytes")),
+        (126 | 127, _) => Failed::new(Failure::DidNotStart, message(printed.stderr, code)),
+        _ => Failed::new(Failure::Exited, message(printed.stderr, code)),
+    };
+    ran.said = Err(failed);
+    ran
+}
+
 /// What a program that failed said on stderr, or else its code.
-fn message(stderr: &[u8], code: i32) -> String {
+pub(super) fn message(stderr: &[u8], code: i32) -> String {
     match String::from_utf8_lossy(stderr).trim() {
         "" => format!("Exit code {code}"),
         text => cut(text, MESSAGE_BYTES),

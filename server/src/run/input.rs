@@ -1,10 +1,10 @@
-//! What a handler reads (design §5, "Native in").
+//! What a handler reads: hookd's own input (design §5, "Native in"), or that of its rule's protocol.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::Known;
-use crate::model::{Caller, Failed, Failure, Form, Rule, Trigger};
+use super::{Known, claude};
+use crate::model::{Caller, Failed, Failure, Form, Protocol, Rule, Trigger};
 
 /// What is told to a handler beside the event.
 #[derive(Debug, Clone, Copy)]
@@ -25,11 +25,22 @@ pub struct Asked<'a> {
 /// # Errors
 /// [`Failure::Internal`] where a text of the trigger or the form is not JSON.
 pub fn line(trigger: &Trigger, asked: &Asked<'_>) -> Result<Vec<u8>, Failed> {
-    write(trigger, asked)
-        .map_err(|error| Failed::new(Failure::Internal, format!("the input could not be written: {error}")))
+    let written = match asked.rule.protocol {
+        Protocol::Native => native(trigger, asked),
+        Protocol::ClaudeCode => claude::write(trigger, asked),
+    };
+    let mut line =
+        written.map_err(|error| Failed::new(Failure::Internal, format!("the input could not be written: {error}")))?;
+    line.push(b'\n');
+    Ok(line)
 }
 
-fn write(trigger: &Trigger, asked: &Asked<'_>) -> Result<Vec<u8>, serde_json::Error> {
+/// A decision as a handler reads it.
+pub(super) fn decision(known: &Known) -> impl Serialize + '_ {
+    Decision::of(known)
+}
+
+fn native(trigger: &Trigger, asked: &Asked<'_>) -> Result<Vec<u8>, serde_json::Error> {
     let tool_call = match &trigger.tool_call {
         None => None,
         Some(call) => Some(ToolCall {
@@ -54,9 +65,7 @@ fn write(trigger: &Trigger, asked: &Asked<'_>) -> Result<Vec<u8>, serde_json::Er
         recheck: asked.recheck,
         decision: asked.decision.map(Decision::of),
     };
-    let mut line = serde_json::to_vec(&input)?;
-    line.push(b'\n');
-    Ok(line)
+    serde_json::to_vec(&input)
 }
 
 #[derive(Serialize)]

@@ -4,13 +4,24 @@ use std::sync::Arc;
 
 use hookd_json::{Kind, Map, Value};
 
-use crate::model::{Answer, Event, Failed, Failure, Modifies, Ran, Rule, Trigger, Verdict};
+use super::claude;
+use crate::model::{Answer, Event, Failed, Failure, Modifies, OnError, Protocol, Ran, Rule, Trigger, Verdict};
+
+/// The reason of a block that gives none, as in the reference engine.
+pub(super) const BLOCKED: &str = "Blocked by hook";
+
+pub(super) const NOT_AN_OBJECT: &str = "the body is neither empty nor a JSON object";
+pub(super) const TEXT_BEFORE: &str = "text before a JSON object";
 
 /// What is known of the run whose output is read.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Expect {
+    /// What the handler speaks.
+    pub protocol: Protocol,
     /// The event.
     pub event: &'static Event,
+    /// Its name, as the caller gave it.
+    pub event_name: Arc<str>,
     /// The trigger has a tool call.
     pub has_tool: bool,
     /// The rule is managed or team.
@@ -21,19 +32,25 @@ pub struct Expect {
     pub concurrent: bool,
     /// The text is the body of an http answer, not what a program printed.
     pub http: bool,
+    /// A failure of the rule is meant to block on this event, as far as the rule itself says.
+    pub fails_closed: bool,
 }
 
 impl Expect {
     /// What is expected of a program of `rule` that is run for `trigger`.
     #[must_use]
     pub fn of(rule: &Rule, trigger: &Trigger) -> Self {
+        let central = rule.tier.is_central();
         Self {
+            protocol: rule.protocol,
             event: trigger.event,
+            event_name: Arc::clone(&trigger.event_name),
             has_tool: trigger.tool_call.is_some(),
-            central: rule.tier.is_central(),
+            central,
             must_decide: rule.must_decide,
             concurrent: rule.concurrent,
             http: false,
+            fails_closed: rule.on_error.map_or(central && trigger.event.guarded, |to| to == OnError::Block),
         }
     }
 }
@@ -47,15 +64,24 @@ pub struct Parsed {
     pub dropped: String,
 }
 
-/// Reads the output of a handler that ended well.
+/// Reads the output of a handler that ended well, in the protocol of its rule.
 ///
+/// # Errors
+/// [`Failure::BadOutput`] with what is wrong.
+pub fn parse(text: &str, expect: &Expect) -> Result<Parsed, Failed> {
+    match expect.protocol {
+        Protocol::Native => native(text, expect),
+        Protocol::ClaudeCode => claude::parse(text, expect),
+    }
+}
+
 /// Text that does not start with `{` is plain output and no opinion; what starts with `{` is one strict JSON object
 /// of which only the keys of the protocol count.
 ///
 /// # Errors
 /// [`Failure::BadOutput`] with what is wrong, where the output is a broken object, a key of the protocol holds
 /// something else than it may, the event cannot carry a rewrite, or a `mustDecide` rule gives no decision.
-pub fn parse(text: &str, expect: &Expect) -> Result<Parsed, Failed> {
+fn native(text: &str, expect: &Expect) -> Result<Parsed, Failed> {
     let text = trim(text);
     if !text.starts_with('{') {
         return plain(text, expect);
@@ -88,7 +114,7 @@ pub(super) fn take(mut ran: Ran, text: String, expect: &Expect) -> Ran {
 /// [`Failure::BadOutput`] where it does not hold.
 pub(super) fn check(answer: &Answer, decides: bool, expect: &Expect) -> Result<(), Failed> {
     if expect.must_decide && !decides {
-        return Err(no_decision());
+        return Err(no_decision(expect.protocol));
     }
     if expect.concurrent && (answer.modified_params.is_some() || answer.modified_result.is_some()) {
         return Err(bad("a rewrite, which a `concurrent` rule may not make".to_owned()));
@@ -107,21 +133,21 @@ pub(super) fn check(answer: &Answer, decides: bool, expect: &Expect) -> Result<(
 fn plain(text: &str, expect: &Expect) -> Result<Parsed, Failed> {
     let guards = expect.central && expect.event.prevents();
     if guards && expect.http && !text.is_empty() {
-        return Err(bad("the body is neither empty nor a JSON object".to_owned()));
+        return Err(bad(NOT_AN_OBJECT.to_owned()));
     }
     let hides_object = hides_object(text);
     if guards && hides_object {
-        return Err(bad("text before a JSON object".to_owned()));
+        return Err(bad(TEXT_BEFORE.to_owned()));
     }
     if expect.must_decide {
-        return Err(no_decision());
+        return Err(no_decision(expect.protocol));
     }
     let dropped = if hides_object { "JSON after text".to_owned() } else { String::new() };
     Ok(Parsed { answer: Answer::default(), dropped })
 }
 
 /// Whether an object, whole or broken, seems to follow some text.
-fn hides_object(text: &str) -> bool {
+pub(super) fn hides_object(text: &str) -> bool {
     text.lines().any(|line| trim(line).starts_with('{'))
         || text
             .find('{')
@@ -137,7 +163,7 @@ fn answer(mut object: Map<String, Value>, expect: &Expect) -> Result<Answer, Fai
     let reason = string(&object, "reason")?.filter(|reason| !reason.is_empty());
     let block_reason = string(&object, "blockReason")?;
     let reason = match reason.or(block_reason).unwrap_or_default() {
-        reason if reason.is_empty() && verdict == Verdict::Block => "Blocked by hook".to_owned(),
+        reason if reason.is_empty() && verdict == Verdict::Block => BLOCKED.to_owned(),
         reason => reason,
     };
 
@@ -152,6 +178,7 @@ fn answer(mut object: Map<String, Value>, expect: &Expect) -> Result<Answer, Fai
         halt,
         modified_params: take_params(&mut object)?,
         modified_result: object.remove("modifiedResult").filter(|value| !value.is_null()),
+        ..Answer::default()
     };
     check(&answer, decision.is_some() || blocked.is_some(), expect)?;
     Ok(answer)
@@ -175,7 +202,7 @@ fn take_params(object: &mut Map<String, Value>) -> Result<Option<Value>, Failed>
     }
 }
 
-fn boolean(object: &Map<String, Value>, key: &str) -> Result<Option<bool>, Failed> {
+pub(super) fn boolean(object: &Map<String, Value>, key: &str) -> Result<Option<bool>, Failed> {
     match object.get(key) {
         None => Ok(None),
         Some(Value::Bool(value)) => Ok(Some(*value)),
@@ -183,7 +210,7 @@ fn boolean(object: &Map<String, Value>, key: &str) -> Result<Option<bool>, Faile
     }
 }
 
-fn string(object: &Map<String, Value>, key: &str) -> Result<Option<String>, Failed> {
+pub(super) fn string(object: &Map<String, Value>, key: &str) -> Result<Option<String>, Failed> {
     match object.get(key) {
         None => Ok(None),
         Some(Value::String(value)) => Ok(Some(value.clone())),
@@ -191,7 +218,7 @@ fn string(object: &Map<String, Value>, key: &str) -> Result<Option<String>, Fail
     }
 }
 
-fn wrong(key: &str, expected: &str, value: &Value) -> Failed {
+pub(super) fn wrong(key: &str, expected: &str, value: &Value) -> Failed {
     let kind = match Kind::of(value) {
         Kind::Null => "",
         kind => kind.noun(),
@@ -200,16 +227,20 @@ fn wrong(key: &str, expected: &str, value: &Value) -> Failed {
     bad(format!("`{key}` must be {expected}, not {kind}{}`{seen}`", if kind.is_empty() { "" } else { " " }))
 }
 
-fn no_decision() -> Failed {
-    bad("no decision: `mustDecide` wants `decision` or `blocked`".to_owned())
+pub(super) fn no_decision(protocol: Protocol) -> Failed {
+    let other = match protocol {
+        Protocol::Native => "blocked",
+        Protocol::ClaudeCode => "permissionDecision",
+    };
+    bad(format!("no decision: `mustDecide` wants `decision` or `{other}`"))
 }
 
-fn bad(message: String) -> Failed {
+pub(super) fn bad(message: String) -> Failed {
     Failed::new(Failure::BadOutput, message)
 }
 
 /// Without white space and byte order marks at the ends.
-fn trim(text: &str) -> &str {
+pub(super) fn trim(text: &str) -> &str {
     text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}')
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, ffi::OsString, fmt, sync::Arc, time::Duration};
 
-use hookd_rules::{Handler, Mode};
+use hookd_rules::{Handler, Mode, RunOn};
 use hookd_runner::Runner;
 use tokio::{
     runtime::{Handle, TryCurrentError},
@@ -17,6 +17,7 @@ use super::{
     decide,
     http::{Http, Post},
     input::{self, Asked},
+    remote,
 };
 use crate::model::{Failed, Failure, Ran, Rule};
 
@@ -118,6 +119,9 @@ impl Pool {
 
     async fn ask(&self, call: Call<'_>) -> Result<Ran, Failed> {
         let Call { rule, trigger, form, recheck, granted } = call;
+        if is_for_the_agent(rule) {
+            return Err(remote::unsupported());
+        }
         let input = || input::line(trigger, &Asked { rule, form, recheck, decision: None });
         Ok(match &rule.handler {
             Handler::Decide(decides) => decide(rule, trigger, form, decides),
@@ -133,6 +137,9 @@ impl Pool {
     /// The run of a job, with its place among the children taken.
     fn start(&self, job: &Job) -> Result<Running, Failed> {
         let Job { rule, trigger, form, decision } = job;
+        if is_for_the_agent(rule) {
+            return Err(remote::unsupported());
+        }
         let asked = Asked { rule, form, recheck: false, decision: decision.as_ref() };
         Ok(match &rule.handler {
             Handler::Command(handler) => {
@@ -152,6 +159,11 @@ impl Pool {
             Handler::Decide(decides) => Box::pin(std::future::ready(decide(rule, trigger, form, decides))),
         })
     }
+}
+
+/// Whether the rule's handler is the caller's to run.
+fn is_for_the_agent(rule: &Rule) -> bool {
+    rule.run_on == RunOn::Agent && !matches!(rule.handler, Handler::Decide(_))
 }
 
 /// Is told of a handler that ended in the background.

@@ -7,7 +7,9 @@ use hookd_runner::{Capacity, Runner};
 use tokio::sync::mpsc;
 
 use super::{Call, Handlers as _, Job, Pool, PoolSettings};
-use crate::model::{Answer, Capabilities, Event, Failed, Failure, Form, Ran, Rule, Tier, ToolCall, Trigger, Verdict};
+use crate::model::{
+    Answer, Capabilities, Event, Failed, Failure, Form, Ran, Rule, Session, Tier, ToolCall, Trigger, Verdict,
+};
 
 /// A limit that is never reached.
 pub(super) const LONG: Duration = Duration::from_secs(120);
@@ -30,6 +32,7 @@ pub(super) fn trigger(event: &str, params: &str) -> Trigger {
         caller: None,
         request_id: String::new(),
         cwd: "/".to_owned(),
+        session: Session::default(),
         capabilities: Capabilities::ALL,
         expected_revision: String::new(),
         decision_id: "d1".to_owned(),
@@ -46,6 +49,7 @@ pub(super) fn rule(tier: Tier, handler: Handler) -> Rule {
         events: vec![Arc::from("PreToolUse")],
         matcher: Matcher::Any,
         when: None,
+        permission: None,
         handler,
         timing: Timing::Sync,
         mode: Mode::Enforce,
@@ -54,6 +58,9 @@ pub(super) fn rule(tier: Tier, handler: Handler) -> Rule {
         must_decide: false,
         concurrent: false,
         description: String::new(),
+        protocol: hookd_rules::Protocol::Native,
+        run_on: hookd_rules::RunOn::Server,
+        twins: None,
     }
 }
 

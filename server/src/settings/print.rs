@@ -10,10 +10,11 @@ use super::{LogFormat, ServerCommands, Settings, TierSettings};
 
 /// Everything, with the keys of a settings file.
 pub(super) fn tree(settings: &Settings) -> Value {
-    let Settings { listen, admin_listen, tiers, limits, commands_path, drain, fallbacks, log, http2 } = settings;
+    let Settings { listen, hosts, admin_listen, tiers, limits, commands_path, drain, fallbacks, log, http2 } = settings;
     let tiers = Tier::ALL.map(|tier| (tier.name().to_owned(), tier_tree(tier, tiers.get(tier))));
     json!({
         "listen": listen.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "hosts": hosts,
         "admin_listen": admin_listen.to_string(),
         "tiers": tiers.into_iter().collect::<Map<_, _>>(),
         "limits": {
@@ -76,6 +77,7 @@ pub(super) fn yaml(tree: &Value) -> String {
 }
 
 fn tier_tree(tier: Tier, settings: &TierSettings) -> Value {
+    let permits = &settings.permits;
     let sources = settings.sources.iter().map(|source| json!({ "path": source.path, "optional": source.optional }));
     let mut tree = json!({
         "sources": sources.collect::<Vec<_>>(),
@@ -84,6 +86,11 @@ fn tier_tree(tier: Tier, settings: &TierSettings) -> Value {
         "may_allow": settings.may_allow,
         "allow_env": settings.allow_env,
         "allow_files": settings.allow_files,
+        "enabled": permits.enabled,
+        "handlers": permits.handlers,
+        "events": permits.events,
+        "http_hosts": permits.http_hosts,
+        "max_timeout": permits.max_timeout.map(duration),
     });
     if let (false, Some(table)) = (tier.is_central(), tree.as_object_mut()) {
         let name = match settings.server_commands {

@@ -12,7 +12,7 @@ use hookd_rules::{AskFallback, DeferFallback, Fallbacks, Mode, ModifyFallback, O
 
 use super::{
     DrainSettings, Http2Settings, Limits, Listen, LogFormat, LogSettings, ServerCommands, Settings, SettingsError,
-    TierSettings, default_sources,
+    TierSettings, default_sources, permits,
     section::{Reading, Section, absolute, text},
 };
 
@@ -21,6 +21,7 @@ pub(super) const PREFIX: &str = "HOOKD__";
 
 const SECOND: Duration = Duration::from_secs(1);
 const MIB: usize = 1 << 20;
+const HOSTS: &str = "a name without scheme and port or a list of them, such as hookd.example.com";
 const ADDRESSES: &str = "an address or a list of them, such as 127.0.0.1:50051, [::1]:50051 or unix:/run/hookd.sock";
 
 /// Where settings come from.
@@ -73,11 +74,12 @@ fn merged(file: Option<&Path>, environment: &BTreeMap<String, String>) -> Result
 fn resolve(mut top: Section<'_, '_>, working_directory: &Path) -> Settings {
     let loopback = |port| SocketAddr::from(([127, 0, 0, 1], port));
     let listen = listen(&mut top).unwrap_or_else(|| vec![Listen::Tcp(loopback(50051))]);
+    let hosts = hosts(&mut top);
     let admin_listen = top
         .read("admin_listen", |value| text(value)?.parse().ok(), "an address, such as 127.0.0.1:8081")
         .unwrap_or_else(|| loopback(8081));
-    let tiers = tiers(top.section("tiers"), working_directory);
     let limits = limits(top.section("limits"));
+    let tiers = tiers(top.section("tiers"), working_directory, limits.max_handler_timeout);
 
     let mut commands = top.section("commands");
     let commands_path = commands
@@ -116,7 +118,7 @@ fn resolve(mut top: Section<'_, '_>, working_directory: &Path) -> Settings {
     };
     section.end();
     top.end();
-    Settings { listen, admin_listen, tiers, limits, commands_path, drain, fallbacks, log, http2 }
+    Settings { listen, hosts, admin_listen, tiers, limits, commands_path, drain, fallbacks, log, http2 }
 }
 
 fn listen(top: &mut Section<'_, '_>) -> Option<Vec<Listen>> {
@@ -139,7 +141,20 @@ fn listen(top: &mut Section<'_, '_>) -> Option<Vec<Listen>> {
     Some(addresses)
 }
 
-fn tiers(mut section: Section<'_, '_>, working_directory: &Path) -> PerTier<TierSettings> {
+fn hosts(top: &mut Section<'_, '_>) -> Vec<String> {
+    let given = top.strings("hosts", HOSTS).unwrap_or_default();
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    for host in given.iter().filter(|host| !host.chars().all(plain)) {
+        top.problem("hosts", None, &format!("{host:?} is not {HOSTS}"));
+    }
+    given.into_iter().map(|host| host.to_ascii_lowercase()).collect()
+}
+
+fn tiers(
+    mut section: Section<'_, '_>,
+    working_directory: &Path,
+    max_handler_timeout: Duration,
+) -> PerTier<TierSettings> {
     let mut sources_named = false;
     let mut tiers = PerTier::from_fn(|tier| {
         let mut section = section.section(tier.name());
@@ -178,6 +193,7 @@ fn tiers(mut section: Section<'_, '_>, working_directory: &Path) -> PerTier<Tier
                 )
                 .filter(|_| !tier.is_central())
                 .unwrap_or(if tier.is_central() { ServerCommands::Allow } else { ServerCommands::Loopback }),
+            permits: permits::permits(&mut section, tier, max_handler_timeout),
         };
         section.end();
         settings

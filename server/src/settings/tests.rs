@@ -29,6 +29,7 @@ fn refused(text: &str, message: &str) {
 fn without_a_file_everything_has_its_default() {
     insta::assert_snapshot!(defaults().to_yaml(), @r#"
     listen: ["127.0.0.1:50051"]
+    hosts: []
     admin_listen: "127.0.0.1:8081"
     tiers:
       managed:
@@ -38,6 +39,11 @@ fn without_a_file_everything_has_its_default() {
         may_allow: true
         allow_env: []
         allow_files: []
+        enabled: true
+        handlers: null
+        events: null
+        http_hosts: null
+        max_timeout: null
       team:
         sources: []
         mode: "enforce"
@@ -45,6 +51,11 @@ fn without_a_file_everything_has_its_default() {
         may_allow: true
         allow_env: []
         allow_files: []
+        enabled: true
+        handlers: null
+        events: null
+        http_hosts: null
+        max_timeout: null
       local:
         sources: [{"path":"/home/me/.ling/hooks.local.json","optional":true}]
         mode: "enforce"
@@ -52,6 +63,11 @@ fn without_a_file_everything_has_its_default() {
         may_allow: true
         allow_env: []
         allow_files: []
+        enabled: true
+        handlers: null
+        events: null
+        http_hosts: null
+        max_timeout: null
         server_commands: "loopback"
       shared:
         sources: [{"path":"/home/me/.ling/hooks.json","optional":true}]
@@ -60,6 +76,11 @@ fn without_a_file_everything_has_its_default() {
         may_allow: false
         allow_env: []
         allow_files: []
+        enabled: true
+        handlers: null
+        events: null
+        http_hosts: null
+        max_timeout: null
         server_commands: "loopback"
       plugin:
         sources: []
@@ -68,6 +89,11 @@ fn without_a_file_everything_has_its_default() {
         may_allow: false
         allow_env: []
         allow_files: []
+        enabled: true
+        handlers: null
+        events: null
+        http_hosts: null
+        max_timeout: null
         server_commands: "loopback"
     limits:
       default_deadline: "30s"
@@ -103,6 +129,27 @@ fn without_a_file_everything_has_its_default() {
 fn what_is_printed_can_be_read_back() {
     let settings = defaults();
     assert_eq!(read("s.yaml", &settings.to_yaml(), &[]), Ok(settings));
+}
+
+#[test]
+fn a_tier_can_be_narrowed() {
+    let text = "tiers: { shared: { enabled: true, handlers: [decide], events: [Stop, OursToo], http_hosts: [\"Hooks.example.com.\", \"*.example.org\", \"[::1]\"], max_timeout: 2s }, plugin: { enabled: false } }";
+    let settings = read("s.yaml", text, &[("HOOKD__TIERS__LOCAL__HANDLERS", "command,decide")]).unwrap();
+    let strings = |texts: &[&str]| Some(texts.iter().map(ToString::to_string).collect::<Vec<_>>());
+    let shared = Permits {
+        enabled: true,
+        handlers: strings(&["decide"]),
+        events: strings(&["Stop", "OursToo"]),
+        http_hosts: strings(&["hooks.example.com", "*.example.org", "[::1]"]),
+        max_timeout: Some(Duration::from_secs(2)),
+    };
+    let local = Permits { handlers: strings(&["command", "decide"]), ..Permits::default() };
+    let plugin = Permits { enabled: false, ..Permits::default() };
+    let load = settings.for_rules(true, Environment::default());
+    let permits = Tier::ALL.map(|tier| load.tiers.get(tier).permits.clone());
+    assert_eq!(permits, [Permits::default(), Permits::default(), local, shared, plugin]);
+    assert_eq!(read("s.yaml", &settings.to_yaml(), &[]).map(|again| again.tiers), Ok(settings.tiers.clone()));
+    assert_eq!(settings.needs_restart(&defaults()), [] as [String; 0], "all of it is hot");
 }
 
 #[test]
@@ -168,6 +215,10 @@ fn what_is_wrong_is_told_with_key_value_and_what_is_right() {
         "listen: localhost",
         "s.yaml: listen: \"localhost\" is not an address or a list of them, such as 127.0.0.1:50051, [::1]:50051 or unix:/run/hookd.sock",
     );
+    for wrong in ["http://hookd", "hookd:50051", "*"] {
+        let expected = "is not a name without scheme and port or a list of them, such as hookd.example.com";
+        refused(&format!("hosts: [\"{wrong}\"]"), &format!("s.yaml: hosts: {wrong:?} {expected}"));
+    }
     refused("admin_listen: 8081", "s.yaml: admin_listen: `8081` is not an address, such as 127.0.0.1:8081");
     refused(
         "limits: { default_deadline: 30 }",
@@ -200,6 +251,33 @@ fn what_is_wrong_is_told_with_key_value_and_what_is_right() {
     refused(
         "tiers: { managed: { server_commands: deny } }",
         "s.yaml: tiers.managed.server_commands: is for local, shared and plugin: commands of this tier always run on the server",
+    );
+    refused(
+        "tiers: { managed: { enabled: false } }",
+        "s.yaml: tiers.managed.enabled: the managed tier cannot be switched off, `mode: shadow` keeps its rules from counting",
+    );
+    refused("tiers: { team: { enabled: never } }", "s.yaml: tiers.team.enabled: \"never\" is not true or false");
+    refused(
+        "tiers: { shared: { handlers: [command, prompt] } }",
+        "s.yaml: tiers.shared.handlers: \"prompt\" is not command, http or decide",
+    );
+    refused(
+        "tiers: { shared: { events: [PreToolUse, PreTolUse] } }",
+        "s.yaml: tiers.shared.events: \"PreTolUse\" is not known, did you mean `PreToolUse`",
+    );
+    refused(
+        "tiers: { shared: { http_hosts: [\"https://a.example.com\", \"*\", \"a.example.com:80\"] } }",
+        "s.yaml: tiers.shared.http_hosts: \"https://a.example.com\" is not a host alone, such as hooks.example.com or *.example.org\n\
+         s.yaml: tiers.shared.http_hosts: \"*\" is not a host alone, such as hooks.example.com or *.example.org\n\
+         s.yaml: tiers.shared.http_hosts: \"a.example.com:80\" is not a host alone, such as hooks.example.com or *.example.org",
+    );
+    refused(
+        "tiers: { shared: { max_timeout: 2m } }",
+        "s.yaml: tiers.shared.max_timeout: 2m is longer than limits.max_handler_timeout (1m), set it to at most that",
+    );
+    refused(
+        "tiers: { shared: { max_timeout: 5 } }",
+        "s.yaml: tiers.shared.max_timeout: `5` is not a duration with its unit, over 0 and at most 24h, such as 30s or 500ms",
     );
     refused("tiers: { shared: { mode: off } }", "s.yaml: tiers.shared.mode: \"off\" is not enforce or shadow");
     refused(

@@ -1,8 +1,14 @@
 //! What is known of a call before it is read: the door puts it into the request's extensions.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    any::Any,
+    net::IpAddr,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use uuid::{NoContext, Timestamp, Uuid, fmt::Hyphenated};
 
 /// What is known of a call before it is read.
@@ -19,12 +25,21 @@ pub struct Call {
 }
 
 /// Who is at the other end of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Peer {
     /// This machine: loopback or a unix socket.
     Local,
-    /// Another machine, or one that cannot be told.
-    Remote,
+    /// Another machine, by its address where that can be told.
+    Remote(Option<IpAddr>),
+}
+
+/// What a call takes along that goes on after its headers, to keep it until its end.
+#[derive(Debug, Clone, Default)]
+pub struct Lasting {
+    /// Its places, counts and the like: given back when they are dropped.
+    pub kept: Vec<Arc<dyn Any + Send + Sync>>,
+    /// Says when it has to end at once.
+    pub cutting: CancellationToken,
 }
 
 impl Call {

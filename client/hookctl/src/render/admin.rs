@@ -2,12 +2,13 @@
 
 use std::time::SystemTime;
 
+use hookd_agents::plain::word_of;
 use hookd_client::proto::{
     ExplainResponse, GetStatusResponse, ListRulesResponse, ReloadResponse, RuleSummary, SourceState, SourceStatus,
     TriggerRequest,
 };
 
-use super::{Ink, LONGEST_CELL, Paint, Table, counted, plain, tier, word_of};
+use super::{Ink, LONGEST_CELL, Paint, Table, counted, plain, tier};
 
 pub(crate) fn rules(answer: &ListRulesResponse, event: &str, paint: Paint) -> String {
     let mut table = Table::new(&["TIER", "RULE", "EVENTS", "MATCHER", "HANDLER", "MARKS", "FILE", "DESCRIPTION"]);
@@ -125,7 +126,7 @@ fn marks(rule: &RuleSummary) -> String {
         (rule.r#final, "final"),
         (rule.must_decide, "must decide"),
         (rule.concurrent, "concurrent"),
-        (!rule.when.is_empty(), "condition"),
+        (!rule.when.is_empty() || !rule.permission.is_empty(), "condition"),
         (rule.failure_blocks, "failure blocks"),
     ];
     marks.iter().filter(|(set, _)| *set).map(|(_, mark)| *mark).collect::<Vec<_>>().join(", ")

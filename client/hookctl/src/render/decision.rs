@@ -1,5 +1,6 @@
 //! One decision: the verdict first, then why, then what every rule gave.
 
+use hookd_agents::plain::word_of;
 use hookd_client::{
     Gate,
     proto::{
@@ -9,7 +10,7 @@ use hookd_client::{
 };
 use hookd_json::Kind;
 
-use super::{Ink, Paint, Table, counted, diff, lines, plain, tier, time, word_of};
+use super::{Ink, Paint, Table, counted, diff, lines, plain, tier, time};
 
 /// The whole picture, for a person.
 pub(crate) fn picture(request: &TriggerRequest, answer: &TriggerResponse, paint: Paint) -> String {

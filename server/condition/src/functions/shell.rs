@@ -54,30 +54,48 @@ const STACK: usize = 16 << 20;
 /// How many texts are remembered.
 const MOST_TEXTS: usize = 4;
 
-/// The commands in a text, or why they cannot be told.
-type Commands = Result<Vec<Vec<String>>, String>;
+/// A shell text.
+#[derive(Debug)]
+pub(crate) struct ShellText {
+    /// Its simple commands, an outer one before those inside of it; none is without a word.
+    pub(crate) commands: Vec<Vec<ShellWord>>,
+    /// It holds `$NAME`, `$(…)` or the like, so that some of its words are only known when it runs.
+    pub(crate) expands: bool,
+}
 
-/// Texts and their commands.
+/// A word of a command.
+#[derive(Debug)]
+pub(crate) struct ShellWord {
+    /// Without quotes.
+    pub(crate) text: String,
+    /// As it is written, where that differs.
+    pub(crate) written: Option<Box<str>>,
+}
+
+/// What a text says, or why it cannot be told.
+type Told = Result<ShellText, String>;
+
+/// Texts and what they say.
 #[derive(Debug, Default)]
-pub(crate) struct ShellTexts(Mutex<Vec<(String, Commands)>>);
+pub(crate) struct ShellTexts(Mutex<Vec<(String, Told)>>);
 
 impl ShellTexts {
-    /// Calls `take` with the commands in `text`. The first few texts are remembered.
-    pub(crate) fn commands<T>(&self, text: &str, take: impl FnOnce(&Commands) -> T) -> T {
+    /// Calls `take` with what `text` says. The first few texts are remembered.
+    pub(crate) fn told<T>(&self, text: &str, take: impl FnOnce(&Told) -> T) -> T {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, commands)) = told.iter().find(|(known, _)| known == text) {
-            return take(commands);
+        if let Some((_, said)) = told.iter().find(|(known, _)| known == text) {
+            return take(said);
         }
-        let commands = shell_commands(text);
-        let taken = take(&commands);
+        let said = shell_text(text);
+        let taken = take(&said);
         if told.len() < MOST_TEXTS {
-            told.push((text.to_owned(), commands));
+            told.push((text.to_owned(), said));
         }
         taken
     }
 }
 
-fn shell_commands(text: &str) -> Commands {
+fn shell_text(text: &str) -> Told {
     if text.len() > MAX_TEXT {
         return Err(format!("`shellCommands`: the text has more than {MAX_TEXT} bytes"));
     }
@@ -95,21 +113,22 @@ fn shell_commands(text: &str) -> Commands {
     parsed.map_err(|error| format!("`shellCommands`: {error}"))
 }
 
-fn parse(text: &str) -> Commands {
-    let mut walk = Walk { options: ParserOptions::default(), commands: Vec::new() };
-    walk.text(text, 0).map(|()| walk.commands)
+fn parse(text: &str) -> Told {
+    let said = ShellText { commands: Vec::new(), expands: false };
+    let mut walk = Walk { options: ParserOptions::default(), said };
+    walk.text(text, 0).map(|()| walk.said)
 }
 
 struct Walk {
     options: ParserOptions,
-    commands: Vec<Vec<String>>,
+    said: ShellText,
 }
 
 /// Why a text is not told.
-type Told = Result<(), String>;
+type Walked = Result<(), String>;
 
 impl Walk {
-    fn text(&mut self, text: &str, depth: usize) -> Told {
+    fn text(&mut self, text: &str, depth: usize) -> Walked {
         if depth > MAX_DEPTH {
             return Err(format!("substitutions are nested more than {MAX_DEPTH} deep"));
         }
@@ -124,7 +143,7 @@ impl Walk {
         program.complete_commands.iter().try_for_each(|list| self.list(list, depth))
     }
 
-    fn list(&mut self, list: &CompoundList, depth: usize) -> Told {
+    fn list(&mut self, list: &CompoundList, depth: usize) -> Walked {
         for item in &list.0 {
             self.pipeline(&item.0.first, depth)?;
             for more in &item.0.additional {
@@ -135,11 +154,11 @@ impl Walk {
         Ok(())
     }
 
-    fn pipeline(&mut self, pipeline: &Pipeline, depth: usize) -> Told {
+    fn pipeline(&mut self, pipeline: &Pipeline, depth: usize) -> Walked {
         pipeline.seq.iter().try_for_each(|command| self.command(command, depth))
     }
 
-    fn command(&mut self, command: &Command, depth: usize) -> Told {
+    fn command(&mut self, command: &Command, depth: usize) -> Walked {
         match command {
             Command::Simple(command) => self.simple(command, depth),
             Command::Compound(command, redirects) => {
@@ -157,7 +176,7 @@ impl Walk {
         }
     }
 
-    fn compound(&mut self, command: &CompoundCommand, depth: usize) -> Told {
+    fn compound(&mut self, command: &CompoundCommand, depth: usize) -> Walked {
         match command {
             CompoundCommand::Arithmetic(command) => self.inside(&command.expr.value, depth),
             CompoundCommand::ArithmeticForClause(command) => {
@@ -196,7 +215,7 @@ impl Walk {
         }
     }
 
-    fn simple(&mut self, command: &SimpleCommand, depth: usize) -> Told {
+    fn simple(&mut self, command: &SimpleCommand, depth: usize) -> Walked {
         let mut words = Vec::new();
         let mut inner = Vec::new();
         let name = command.word_or_name.as_ref();
@@ -209,10 +228,10 @@ impl Walk {
             self.item(item, &mut words, &mut inner)?;
         }
         if !words.is_empty() {
-            if self.commands.len() >= MAX_COMMANDS {
+            if self.said.commands.len() >= MAX_COMMANDS {
                 return Err(format!("more than {MAX_COMMANDS} commands"));
             }
-            self.commands.push(words);
+            self.said.commands.push(words);
         }
         let deeper = depth.saturating_add(1);
         inner.into_iter().try_for_each(|inner| match inner {
@@ -221,7 +240,7 @@ impl Walk {
         })
     }
 
-    fn item(&self, item: &CommandPrefixOrSuffixItem, words: &mut Vec<String>, inner: &mut Vec<Inner>) -> Told {
+    fn item(&mut self, item: &CommandPrefixOrSuffixItem, words: &mut Vec<ShellWord>, inner: &mut Vec<Inner>) -> Walked {
         match item {
             CommandPrefixOrSuffixItem::IoRedirect(redirect) => self.redirect(redirect, inner),
             CommandPrefixOrSuffixItem::Word(word) => self.word(word, words, inner),
@@ -230,7 +249,7 @@ impl Walk {
                     // After the name it is an argument like any other: `export A=b`.
                     AssignmentValue::Scalar(_) => return self.word(word, words, inner),
                     AssignmentValue::Array(items) => {
-                        words.push(word.value.clone());
+                        words.push(ShellWord { text: word.value.clone(), written: None });
                         let parts = items.iter().flat_map(|(key, value)| key.iter().chain([value]));
                         parts.into_iter().try_for_each(|part| self.inside_of(&part.value, inner))?;
                     }
@@ -241,21 +260,22 @@ impl Walk {
                 }
             }
             CommandPrefixOrSuffixItem::ProcessSubstitution(kind, command) => {
-                words.push(format!("{kind}{command}"));
+                words.push(ShellWord { text: format!("{kind}{command}"), written: None });
                 inner.push(Inner::List(command.list.clone()));
                 Ok(())
             }
         }
     }
 
-    fn word(&self, word: &Word, words: &mut Vec<String>, inner: &mut Vec<Inner>) -> Told {
+    fn word(&mut self, word: &Word, words: &mut Vec<ShellWord>, inner: &mut Vec<Inner>) -> Walked {
         let mut text = String::new();
-        words::read(&word.value, &self.options, &mut text, inner)?;
-        words.push(text);
+        self.said.expands |= words::read(&word.value, &self.options, &mut text, inner)?;
+        let written = (text != word.value).then(|| word.value.as_str().into());
+        words.push(ShellWord { text, written });
         Ok(())
     }
 
-    fn redirects(&mut self, redirects: Option<&RedirectList>, depth: usize) -> Told {
+    fn redirects(&mut self, redirects: Option<&RedirectList>, depth: usize) -> Walked {
         let mut inner = Vec::new();
         for redirect in redirects.iter().flat_map(|redirects| &redirects.0) {
             self.redirect(redirect, &mut inner)?;
@@ -263,7 +283,7 @@ impl Walk {
         self.all(inner, depth)
     }
 
-    fn redirect(&self, redirect: &IoRedirect, inner: &mut Vec<Inner>) -> Told {
+    fn redirect(&mut self, redirect: &IoRedirect, inner: &mut Vec<Inner>) -> Walked {
         match redirect {
             IoRedirect::File(_, _, IoFileRedirectTarget::Filename(word) | IoFileRedirectTarget::Duplicate(word))
             | IoRedirect::HereString(_, word)
@@ -274,13 +294,14 @@ impl Walk {
                 Ok(())
             }
             IoRedirect::HereDocument(_, document) if document.requires_expansion => {
-                words::read_document(&document.doc.value, &self.options, inner)
+                self.said.expands |= words::read_document(&document.doc.value, &self.options, inner)?;
+                Ok(())
             }
             IoRedirect::HereDocument(..) => Ok(()),
         }
     }
 
-    fn test(&mut self, test: &ExtendedTestExpr, depth: usize) -> Told {
+    fn test(&mut self, test: &ExtendedTestExpr, depth: usize) -> Walked {
         match test {
             ExtendedTestExpr::And(left, right) | ExtendedTestExpr::Or(left, right) => {
                 self.test(left, depth)?;
@@ -296,17 +317,18 @@ impl Walk {
     }
 
     /// The substitutions in a text that is no word of a command.
-    fn inside(&mut self, text: &str, depth: usize) -> Told {
+    fn inside(&mut self, text: &str, depth: usize) -> Walked {
         let mut inner = Vec::new();
         self.inside_of(text, &mut inner)?;
         self.all(inner, depth)
     }
 
-    fn inside_of(&self, text: &str, inner: &mut Vec<Inner>) -> Told {
-        words::read(text, &self.options, &mut String::new(), inner)
+    fn inside_of(&mut self, text: &str, inner: &mut Vec<Inner>) -> Walked {
+        self.said.expands |= words::read(text, &self.options, &mut String::new(), inner)?;
+        Ok(())
     }
 
-    fn all(&mut self, inner: Vec<Inner>, depth: usize) -> Told {
+    fn all(&mut self, inner: Vec<Inner>, depth: usize) -> Walked {
         let deeper = depth.saturating_add(1);
         inner.into_iter().try_for_each(|inner| match inner {
             Inner::Text(text) => self.text(&text, deeper),
@@ -322,7 +344,7 @@ enum Inner {
 }
 
 /// Refuses what the parser would need too much time or stack for.
-fn limit(tokens: &[Token]) -> Told {
+fn limit(tokens: &[Token]) -> Walked {
     let (mut open, mut cases, mut openers) = (0_usize, 0_usize, 0_usize);
     for (at, token) in tokens.iter().enumerate() {
         match token {

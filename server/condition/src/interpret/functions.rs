@@ -371,9 +371,9 @@ fn call_cidr<'b, 'v>(arguments: Arguments<'b, 'v>) -> Given<'b, 'v> {
 
 fn call_shell_commands<'b, 'v>(arguments: Arguments<'b, 'v>) -> Given<'b, 'v> {
     let text = text(&arguments, 0, "shellCommands")?;
-    Meter::of(&arguments)?.0.shell.commands(text, |commands| {
-        let commands = commands.as_ref().map_err(failed)?.iter().map(|words| {
-            let words = words.iter().map(|word| Box::new(CelString::from(word.clone())) as Box<dyn Val + 'v>);
+    Meter::of(&arguments)?.0.shell.told(text, |told| {
+        let commands = told.as_ref().map_err(failed)?.commands.iter().map(|words| {
+            let words = words.iter().map(|word| Box::new(CelString::from(word.text.clone())) as Box<dyn Val + 'v>);
             Box::new(CelList::from(words.collect::<Vec<_>>())) as Box<dyn Val + 'v>
         });
         Ok(CowVal::owned(CelList::from(commands.collect::<Vec<_>>())))

@@ -8,7 +8,7 @@ use url::Url;
 
 use super::{Context, header};
 use crate::{
-    Answer, Attached, CommandHandler, Decide, Event, Handler, HttpHandler, Modifies, Program, Shell, Verdict, Worker,
+    Answer, Attached, CommandHandler, Decide, Event, Handler, HttpHandler, Modifies, Program, RunOn, Shell, Verdict, Worker,
     problem::{Issues, KeyPath},
     shape::{Fields, HANDLERS, LATER_HANDLERS, did_you_mean, shown},
     template::Given,
@@ -22,6 +22,7 @@ pub(super) fn compile(
     node: &Node,
     path: KeyPath<'_>,
     events: &[&str],
+    run_on: RunOn,
     context: &Context<'_>,
     issues: &mut Issues,
 ) -> Option<(Handler, Value)> {
@@ -54,7 +55,7 @@ pub(super) fn compile(
     }
     let site = Site { node, path, fields };
     let compiled = match name {
-        "command" => command(&site, context, issues),
+        "command" => command(&site, run_on, context, issues),
         "http" => http(&site, context, issues),
         _ => decide(&site, events, issues),
     };
@@ -76,30 +77,28 @@ impl Site<'_> {
     }
 
     fn timeout(&self, default: Duration, context: &Context<'_>, issues: &mut Issues) -> Duration {
-        let ceiling = context.settings.max_handler_timeout;
+        let (ceiling, limit) =
+            context.tier_settings().max_timeout(context.tier, context.settings.max_handler_timeout);
         let Some(written) = self.fields.whole("timeout").map(Duration::from_millis) else {
             return default.min(ceiling);
         };
         if written > ceiling
             && let Some(node) = self.fields.node("timeout")
         {
-            let message = format!(
-                "{} ms is over `limits.max_handler_timeout`, {} ms count",
-                written.as_millis(),
-                ceiling.as_millis()
-            );
+            let message =
+                format!("{} ms is over `{limit}`, {} ms count", written.as_millis(), ceiling.as_millis());
             issues.warning(node.place, KeyPath::Key(&self.path, "timeout"), message);
         }
         written.min(ceiling)
     }
 }
 
-fn command(site: &Site<'_>, context: &Context<'_>, issues: &mut Issues) -> (Handler, Value) {
+fn command(site: &Site<'_>, run_on: RunOn, context: &Context<'_>, issues: &mut Issues) -> (Handler, Value) {
     let fields = site.fields;
-    if !context.tier_settings().server_commands {
+    if run_on == RunOn::Server && !context.tier_settings().server_commands {
         let tier = context.tier;
         let message = format!(
-            "command rules of tier {tier} may not run on this server, unless `tiers.{tier}.server_commands` is `allow`"
+            "command rules of tier {tier} may not run on this server, unless `tiers.{tier}.server_commands` is `allow` or the rule says `runOn: agent`"
         );
         issues.error(site.node.place, site.path, message);
     }
@@ -201,7 +200,7 @@ fn http(site: &Site<'_>, context: &Context<'_>, issues: &mut Issues) -> (Handler
 }
 
 /// The URL in its normal form.
-fn url(text: &str) -> Result<String, String> {
+pub(crate) fn url(text: &str) -> Result<String, String> {
     if text.contains("${") {
         return Err("nothing is put in for `${` in a URL".to_owned());
     }
@@ -249,6 +248,7 @@ fn decide(site: &Site<'_>, events: &[&str], issues: &mut Issues) -> (Handler, Va
         additional_context: text("additionalContext"),
         system_message: text("systemMessage"),
         halt: fields.flag("halt").then(|| text("haltReason").unwrap_or_default()),
+        ..Answer::default()
     };
     let decide = Decide { answer: Arc::new(answer), params: template(params), result: template(result) };
     let answer = &*decide.answer;
@@ -279,10 +279,12 @@ fn modifies(event: &str) -> Modifies {
     Event::known(event).unwrap_or(Event::unknown(true)).modifies
 }
 
-fn millis(time: Duration) -> u64 {
+/// Whole milliseconds, as meanings hold them.
+pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn object<'k>(entries: impl Iterator<Item = (&'k str, Value)>) -> Value {
+/// The object of these entries.
+pub(crate) fn object<'k>(entries: impl Iterator<Item = (&'k str, Value)>) -> Value {
     Value::Object(entries.map(|(key, value)| (key.to_owned(), value)).collect())
 }

@@ -37,11 +37,11 @@ pub(super) fn header(
 ) -> Option<(String, Vec<HeaderPart>)> {
     let before = issues.errors();
     let path = KeyPath::Key(&path, &entry.key);
-    let name = entry.key.to_ascii_lowercase();
-    if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)) {
-        issues.error(entry.place, path, format!("`{}` is not the name of a header", shown(&entry.key)));
-    }
-    if RESERVED.contains(&name.as_str()) {
+    let name = header_name(&entry.key).unwrap_or_else(|message| {
+        issues.error(entry.place, path, message);
+        String::new()
+    });
+    if is_reserved_header(&name) {
         issues.error(entry.place, path, format!("the header `{name}` is set by hookd alone"));
     }
     let parts = parts(value, context).unwrap_or_else(|message| {
@@ -49,6 +49,23 @@ pub(super) fn header(
         Vec::new()
     });
     (issues.errors() == before).then_some((name, parts))
+}
+
+/// The name of a header that `text` is, in lowercase.
+///
+/// # Errors
+/// It is none.
+pub(crate) fn header_name(text: &str) -> Result<String, String> {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if text.is_empty() || !text.bytes().all(is_part) {
+        return Err(format!("`{}` is not the name of a header", shown(text)));
+    }
+    Ok(text.to_ascii_lowercase())
+}
+
+/// Whether the header of this name, in lowercase, belongs to the connection or to hookd itself.
+pub(crate) fn is_reserved_header(name: &str) -> bool {
+    RESERVED.contains(&name)
 }
 
 fn parts(value: &str, context: &Context<'_>) -> Result<Vec<HeaderPart>, String> {
@@ -107,6 +124,7 @@ fn file(path: &str, context: &Context<'_>) -> Result<HeaderPart, String> {
     Ok(HeaderPart::File(absolute))
 }
 
-fn can_stand_in_a_header(text: &str) -> bool {
+/// Whether the text is printable ASCII.
+pub(crate) fn can_stand_in_a_header(text: &str) -> bool {
     text.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte))
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use hookd_condition::Condition;
+use hookd_condition::{Condition, PermissionRule};
 use hookd_json::{Node, Tree, Value};
 use serde_json::json;
 
 use super::{Context, DefaultDraft, RuleDraft, handler, mode};
 use crate::{
-    DefaultRule, EVENTS, Event, Handler, Matcher, Mode, OnError, Rule, Timing, UnknownEvent, Verdict,
+    DefaultRule, EVENTS, Event, Handler, Matcher, Mode, OnError, Protocol, Rule, RunOn, Timing, UnknownEvent, Verdict,
     problem::{Issues, KeyPath},
     revision::Meaning,
     shape::{DEFAULT, Fields, RULE, did_you_mean, shown},
@@ -34,7 +34,13 @@ pub(super) fn compile(
         site.compile(id.as_str().into(), explicit_id, outer_mode, context, issues)
     });
     if issues.errors() == before {
-        return draft.map(|(rule, meaning)| RuleDraft { rule: Arc::new(rule), index, place: node.place, meaning });
+        return draft.map(|(rule, meaning)| RuleDraft {
+            rule: Arc::new(rule),
+            index,
+            key: path.to_string(),
+            place: node.place,
+            meaning,
+        });
     }
     if !context.tier.is_central() {
         issues.leave_out(from, &id);
@@ -112,9 +118,10 @@ impl<'n> Site<'n> {
         let events = self.events(issues);
         let matcher = self.matcher(&events, context, issues);
         let when = self.when(issues);
-        let handler = fields
-            .node("handler")
-            .and_then(|node| handler::compile(node, KeyPath::Key(&self.path, "handler"), &events, context, issues));
+        let run_on = if fields.text("runOn") == Some("agent") { RunOn::Agent } else { RunOn::Server };
+        let handler = fields.node("handler").and_then(|node| {
+            handler::compile(node, KeyPath::Key(&self.path, "handler"), &events, run_on, context, issues)
+        });
         let timing = self.timing(issues);
         let (matcher, (handler, handler_meaning)) = (matcher?, handler?);
         let rule = Rule {
@@ -125,6 +132,7 @@ impl<'n> Site<'n> {
             events: events.iter().map(|event| Arc::from(*event)).collect(),
             matcher,
             when,
+            permission: None,
             handler,
             timing,
             mode: mode(fields).max(outer_mode),
@@ -133,22 +141,50 @@ impl<'n> Site<'n> {
             must_decide: fields.flag("mustDecide"),
             concurrent: fields.flag("concurrent"),
             description: fields.text("description").unwrap_or_default().to_owned(),
+            protocol: match fields.text("protocol") {
+                Some("claude-code") => Protocol::ClaudeCode,
+                _ => Protocol::Native,
+            },
+            run_on,
+            twins: None,
         };
-        if let Handler::Decide(decide) = &rule.handler
-            && decide.answer.verdict == Verdict::None
-            && rule.must_decide
-        {
-            self.error("mustDecide", issues, "this `decide` handler has no `verdict`, so it can never decide");
-        }
-        if let Handler::Decide(decide) = &rule.handler
-            && decide.rewrites()
-            && rule.concurrent
-        {
-            self.error("concurrent", issues, "this `decide` handler rewrites, which a concurrent rule may not");
-        }
+        self.check_handler(&rule, issues);
         self.warn(&rule, issues);
         let meaning = meaning(&rule, explicit_id, handler_meaning);
         Some((rule, Meaning::of(meaning)))
+    }
+
+    /// What its handler cannot do.
+    fn check_handler(&self, rule: &Rule, issues: &mut Issues) {
+        if let Handler::Decide(decide) = &rule.handler {
+            if decide.answer.verdict == Verdict::None && rule.must_decide {
+                self.error("mustDecide", issues, "this `decide` handler has no `verdict`, so it can never decide");
+            }
+            if decide.rewrites() && rule.concurrent {
+                self.error("concurrent", issues, "this `decide` handler rewrites, which a concurrent rule may not");
+            }
+            if rule.protocol != Protocol::Native {
+                self.error("protocol", issues, "a `decide` handler answers in process and has no protocol");
+            }
+        }
+        let worker = matches!(&rule.handler, Handler::Command(command) if command.worker.is_some());
+        if worker && rule.protocol != Protocol::Native {
+            let message = "a worker reads and writes hookd's own form, `worker` goes with `native` alone";
+            self.error("protocol", issues, message);
+        }
+        if rule.run_on == RunOn::Agent {
+            if !matches!(rule.handler, Handler::Command(_)) {
+                let message = format!("only commands run on the agent's side, not `{}` handlers", rule.handler.kind());
+                self.error("runOn", issues, message);
+            }
+            if worker {
+                self.error(
+                    "runOn",
+                    issues,
+                    "a worker is kept on the server, on the agent's side each call starts a program",
+                );
+            }
+        }
     }
 
     /// The names of the events. Those that cannot be meant are errors.
@@ -222,6 +258,10 @@ impl<'n> Site<'n> {
                 self.warn_if_set(key, issues, "does not count while the rule is in shadow mode");
             }
         }
+        if rule.run_on == RunOn::Agent && rule.tier.is_central() {
+            let message = "the caller could forge what this rule gives: it never allows or rewrites";
+            self.warning("runOn", issues, message);
+        }
         if rule.on_error == Some(OnError::Block)
             && let Some(event) = rule.events.iter().find(|event| known(event).is_stop_like())
         {
@@ -260,7 +300,7 @@ fn check_event(name: &str, custom: bool) -> Result<(), String> {
 }
 
 /// What of a rule counts for the revision: not where it stands, how it is written, or what it is called by default.
-fn meaning(rule: &Rule, explicit_id: Option<&str>, handler: Value) -> Value {
+pub(crate) fn meaning(rule: &Rule, explicit_id: Option<&str>, handler: Value) -> Value {
     let mut events = rule.events.iter().map(AsRef::as_ref).collect::<Vec<&str>>();
     events.sort_unstable();
     let timing = match &rule.timing {
@@ -276,7 +316,8 @@ fn meaning(rule: &Rule, explicit_id: Option<&str>, handler: Value) -> Value {
         "tier": rule.tier.name(),
         "id": explicit_id,
         "events": events,
-        "matcher": rule.matcher.as_str(),
+        "matcher": rule.matcher.meaning(),
+        "if": rule.permission.as_ref().map(PermissionRule::as_str),
         "when": rule.when.as_ref().map(Condition::text),
         "handler": handler,
         "timing": timing,
@@ -285,5 +326,7 @@ fn meaning(rule: &Rule, explicit_id: Option<&str>, handler: Value) -> Value {
         "final": rule.is_final,
         "mustDecide": rule.must_decide,
         "concurrent": rule.concurrent,
+        "protocol": rule.protocol.name(),
+        "runOn": rule.run_on.name(),
     })
 }

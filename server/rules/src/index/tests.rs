@@ -3,17 +3,24 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Answer, Handler, Mode, Tier, Timing, file::Patterns};
+use crate::{Answer, Event, Handler, Mode, Tier, Timing, claude::read_matcher, file::Patterns};
 
+/// A rule with this matcher, after `claude: ` as that agent reads it.
 fn rule(id: usize, matcher: &str) -> Arc<Rule> {
+    let mut patterns = Patterns::default();
+    let matcher = match matcher.strip_prefix("claude: ") {
+        Some(text) => read_matcher(text, "PreToolUse", Event::known("PreToolUse").unwrap(), &mut patterns),
+        None => patterns.matcher(matcher),
+    };
     Arc::new(Rule {
         id: Arc::from(format!("r{id}")),
         tier: Tier::Managed,
         file: Arc::from(Path::new("/rules.json")),
         line: 1,
         events: vec![Arc::from("PreToolUse")],
-        matcher: Patterns::default().matcher(matcher).unwrap(),
+        matcher: matcher.unwrap(),
         when: None,
+        permission: None,
         handler: Handler::Decide(Answer::default().into()),
         timing: Timing::Sync,
         mode: Mode::Enforce,
@@ -22,6 +29,9 @@ fn rule(id: usize, matcher: &str) -> Arc<Rule> {
         must_decide: false,
         concurrent: false,
         description: String::new(),
+        protocol: crate::Protocol::Native,
+        run_on: crate::RunOn::Server,
+        twins: None,
     })
 }
 
@@ -41,6 +51,23 @@ fn each_kind_of_matcher_is_found_in_evaluation_order() {
     assert_eq!(ids(&index.matching(Some("Edit"))), ["r2", "r3", "r4"]);
     assert_eq!(ids(&index.matching(Some("mcp__db__drop"))), ["r0", "r3"]);
     assert_eq!(ids(&index.matching(Some(""))), ["r3"]);
+}
+
+#[test]
+fn case_049_all_names_of_a_renamed_tool_are_found() {
+    let texts = [
+        "claude: Task",
+        "claude: ^Ta.k$",
+        "claude: Tas",
+        "claude: Ag.*",
+        "Task",
+        "claude: Bash|Agent",
+        "claude: T(as)k",
+    ];
+    let index = index(&texts);
+    assert_eq!(ids(&index.matching(Some("Agent"))), ["r0", "r1", "r3", "r5", "r6"]);
+    assert_eq!(ids(&index.matching(Some("Task"))), ["r0", "r1", "r3", "r4", "r5", "r6"]);
+    assert_eq!(ids(&index.matching(Some("TaskGet"))), ["r4", "r6"]);
 }
 
 #[test]
@@ -64,7 +91,7 @@ proptest! {
     fn it_finds_what_looking_at_every_rule_finds(
         matchers in prop::collection::vec(
             prop_oneof![
-                Just("*".to_owned()), "[ab]{1,2}", r"\^[ab]{1,2}\$", r"\^\([ab]\|[bc]{1,2}\)\$", r"[ab]\|c", r"\^[abc]\.\*", r"\^[abc]{1,2}", r"\^[ab]{1,2}\.[ab]\$", r"[abc]{1,2}\.",
+                Just("*".to_owned()), "[ab]{1,2}", r"\^[ab]{1,2}\$", r"\^\([ab]\|[bc]{1,2}\)\$", r"[ab]\|c", r"\^[abc]\.\*", r"\^[abc]{1,2}", r"\^[ab]{1,2}\.[ab]\$", r"[abc]{1,2}\.", "claude: [ab]{1,2}(\\|[bc])?", r"claude: \^[ab]\.\[c\]",
             ],
             0..60,
         ),

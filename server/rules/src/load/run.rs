@@ -14,8 +14,9 @@ use crate::{
     Tier,
     disk::{Found, RuleFile, read_source},
     file::{Context, DefaultDraft, FileDraft, Patterns, RuleDraft, compile},
-    problem::{Issue, KeyPath},
+    problem::Issue,
     revision::revision,
+    twins,
 };
 
 pub(super) struct Run<'s> {
@@ -30,6 +31,14 @@ pub(super) struct Run<'s> {
     /// The files of the managed and team sources that are there.
     central: HashMap<(Tier, PathBuf), BTreeSet<Arc<Path>>>,
     is_refused: bool,
+}
+
+/// What one file gave.
+#[derive(Default)]
+struct Counts {
+    rules: usize,
+    defaults: usize,
+    refused: usize,
 }
 
 /// The source that is being read.
@@ -58,10 +67,22 @@ impl<'s> Run<'s> {
         }
     }
 
+    /// Passes by the sources of a tier that the settings switch off.
+    pub(super) fn switched_off(&mut self, tier: Tier) {
+        self.memory.good.retain(|(of, _), _| *of != tier);
+        if self.settings.tiers.get(tier).sources.is_empty() {
+            return;
+        }
+        let message = format!("`tiers.{tier}.enabled` is false: no source of this tier is read");
+        let issue = Issue { severity: Severity::Warning, place: None, key: String::new(), rule: None, message };
+        self.problems.push(problem(issue, tier, Path::new("")));
+    }
+
     /// Reads one source and adds what it gives.
     pub(super) fn source(&mut self, tier: Tier, settings: &'s SourceSettings) {
         let mut reading =
             Reading { tier, settings, ids: HashSet::new(), problems: Vec::new(), rules: 0, is_stale: false };
+        let before = self.rules.len();
         let state = if self.sources.iter().any(|source| source.tier == tier && source.path == settings.path) {
             reading.error(&settings.path, "is named twice as a source of this tier");
             SourceState::Partial
@@ -73,6 +94,7 @@ impl<'s> Run<'s> {
                 Found::Directory(files) => self.found(&mut reading, files),
             }
         };
+        twins::mark(self.rules.iter_mut().skip(before).map(|draft| &mut draft.rule));
         let is_error = |problem: &&Problem| problem.severity == Severity::Error;
         let errors = reading.problems.iter().filter(is_error).map(Problem::to_string).collect::<Vec<_>>();
         self.is_refused |= tier.is_central() && !errors.is_empty();
@@ -121,6 +143,7 @@ impl<'s> Run<'s> {
             fallbacks: self.settings.fallbacks,
             sources: self.sources.clone(),
             warnings: self.problems.iter().filter(is_warning).map(Problem::to_string).collect(),
+            settings: Arc::new(self.settings.clone()),
         }
     }
 
@@ -171,7 +194,7 @@ impl<'s> Run<'s> {
                 Ok(text) => self.file(reading, &path, text, false),
                 Err(message) => {
                     reading.error(&path, message.as_str());
-                    self.loaded(reading, &path, 0, 0);
+                    self.loaded(reading, &path, Counts::default());
                     false
                 }
             };
@@ -209,20 +232,21 @@ impl<'s> Run<'s> {
             patterns: &mut self.patterns,
         };
         let format = Format::of(path).unwrap_or(Format::Json);
-        let FileDraft { rules, defaults, issues, broken } = compile(text, format, &mut context);
+        let FileDraft { rules, defaults, issues, mut refused, broken } = compile(text, format, &mut context);
         let suffix = if is_last_good { " (in the last good version of the file)" } else { "" };
         for mut issue in issues {
             issue.message.push_str(suffix);
             reading.problems.push(problem(issue, reading.tier, path));
         }
         if broken {
-            self.loaded(reading, path, 0, 0);
+            self.loaded(reading, path, Counts::default());
             return false;
         }
         let (mut added, defaults_added) = (0_usize, defaults.len());
         for draft in rules {
             if let Err(message) = self.add_rule(reading, &draft) {
-                let key = KeyPath::Index(&KeyPath::Key(&KeyPath::Top, "hooks"), draft.index).to_string();
+                refused = refused.saturating_add(1);
+                let key = draft.key;
                 let rule = (!reading.tier.is_central()).then(|| draft.rule.id.to_string());
                 let message = format!("{message}{suffix}");
                 let issue = Issue { severity: Severity::Error, place: Some(draft.place), key, rule, message };
@@ -234,7 +258,7 @@ impl<'s> Run<'s> {
         }
         self.defaults.extend(defaults);
         reading.rules = reading.rules.saturating_add(added);
-        self.loaded(reading, path, added, defaults_added);
+        self.loaded(reading, path, Counts { rules: added, defaults: defaults_added, refused });
         true
     }
 
@@ -248,8 +272,9 @@ impl<'s> Run<'s> {
         Ok(())
     }
 
-    fn loaded(&mut self, reading: &Reading<'_>, path: &Path, rules: usize, defaults: usize) {
-        let file = LoadedFile { tier: reading.tier, path: path.to_owned(), rules, defaults };
+    fn loaded(&mut self, reading: &Reading<'_>, path: &Path, counts: Counts) {
+        let Counts { rules, defaults, refused } = counts;
+        let file = LoadedFile { tier: reading.tier, path: path.to_owned(), rules, defaults, refused };
         match self.files.last_mut().filter(|last| last.tier == file.tier && last.path == file.path) {
             Some(last) => *last = file,
             None => self.files.push(file),
@@ -286,7 +311,7 @@ fn share_patterns(rules: &mut [RuleDraft]) {
 }
 
 /// The issue as a problem of this file.
-pub(super) fn problem(issue: Issue, tier: Tier, file: &Path) -> Problem {
+pub(crate) fn problem(issue: Issue, tier: Tier, file: &Path) -> Problem {
     let Issue { severity, place, key, rule, mut message } = issue;
     if let Some(rule) = &rule {
         message = format!("{message}; rule `{}` is left out", crate::shape::shown(rule));

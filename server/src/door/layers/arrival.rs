@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use tonic::{Code, Status, body::Body};
 use tower::{Layer, Service, layer::layer_fn};
 
-use super::{Answer, Answering, is_evaluation, slow_body::SlowBody};
+use super::{Answer, Answering, is_evaluation, is_lasting, slow_body::SlowBody};
 use crate::{
     record::Recorder,
     rpc::status::{DECISION_ID, NotJudged, Violation},
@@ -29,7 +29,7 @@ pub struct Arrival<S> {
 }
 
 /// Counts a call as cancelled unless it came to an answer.
-struct Unanswered<'r>(Option<&'r Recorder>);
+pub(in crate::door) struct Unanswered<'r>(pub(in crate::door) Option<&'r Recorder>);
 
 pub(super) fn layer<S>(
     peer: Peer,
@@ -55,7 +55,8 @@ where
 
     fn call(&mut self, request: Request<Incoming>) -> Answering {
         let call = Call::arriving(self.peer);
-        let limit = self.arrival_limit;
+        // The messages of a stream come one by one until its end, and are waited for under its own deadline.
+        let limit = if is_lasting(&request) { Duration::MAX } else { self.arrival_limit };
         let mut request = request.map(|body| Body::new(SlowBody::new(body, limit)));
         request.extensions_mut().insert(call);
         let counted = is_evaluation(&request).then(|| Arc::clone(&self.recorder));

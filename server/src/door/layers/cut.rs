@@ -1,5 +1,6 @@
 use std::{
     convert::Infallible,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -7,8 +8,8 @@ use http::Request;
 use tonic::body::Body;
 use tower::{Layer, Service, layer::layer_fn};
 
-use super::{Answer, Answering, call_of, is_evaluation, refusal};
-use crate::{drain::Drain, rpc::status::NotJudged};
+use super::{Answer, Answering, call_of, is_evaluation, is_lasting, refusal};
+use crate::{drain::Drain, rpc::status::NotJudged, telemetry::call::Lasting};
 
 /// Counts calls for the drain, and answers those that are still running at its limit with `UNAVAILABLE`.
 #[derive(Debug, Clone)]
@@ -34,7 +35,13 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<Body>) -> Answering {
+    fn call(&mut self, mut request: Request<Body>) -> Answering {
+        if is_lasting(&request) {
+            // It counts itself, and ends itself at the cut: its headers are only its beginning.
+            let (counted, cutting) = (self.drain.call(), self.drain.cutting().clone());
+            request.extensions_mut().insert(Lasting { kept: vec![Arc::new(counted)], cutting });
+            return Box::pin(self.inner.call(request));
+        }
         let counted = is_evaluation(&request).then(|| self.drain.call());
         let call = call_of(&request);
         let cutting = self.drain.cutting().clone();

@@ -10,7 +10,7 @@ use tonic::body::Body;
 use tower::{Layer, Service, layer::layer_fn};
 
 use super::{Answer, Answering, call_of, is_evaluation, refusal};
-use crate::{record::Recorder, rpc::status::NotJudged};
+use crate::{record::Recorder, rpc::status::NotJudged, telemetry::call::Lasting};
 
 /// Lets so many calls be evaluated at a time, over all connections, and sheds the others at once.
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<Body>) -> Answering {
+    fn call(&mut self, mut request: Request<Body>) -> Answering {
         if !is_evaluation(&request) {
             return Box::pin(self.inner.call(request));
         }
@@ -46,6 +46,10 @@ where
             let refused = refusal(NotJudged::Shed, call_of(&request));
             return Box::pin(async move { Ok(refused) });
         };
+        if let Some(lasting) = request.extensions_mut().get_mut::<Lasting>() {
+            lasting.kept.push(Arc::new(place));
+            return Box::pin(self.inner.call(request));
+        }
         let answering = self.inner.call(request);
         Box::pin(async move {
             let answer = answering.await;

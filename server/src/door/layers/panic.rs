@@ -54,6 +54,7 @@ where
     }
 }
 
-fn text(panic: &(dyn Any + Send)) -> &str {
+/// What a panic says.
+pub(in crate::door) fn text(panic: &(dyn Any + Send)) -> &str {
     panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("")
 }

@@ -6,6 +6,7 @@ use hookd_proto::v1::{
     hook_service_client::HookServiceClient,
     hook_service_server::{HookService, HookServiceServer},
 };
+use hyper_util::service::TowerToHyperService;
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio_util::task::TaskTracker;
 use tonic::{Code, Request, Response, Status, codec::CompressionEncoding, service::Routes, transport::Channel};
@@ -100,7 +101,8 @@ async fn serve_for(places: usize, age: Duration) -> Served {
         drain: drain.clone(),
         open: open.clone(),
     };
-    tokio::spawn(connections.accept(listener, move |peer| layers.around(routes.clone(), peer)));
+    let service = move |peer| TowerToHyperService::new(layers.around(routes.clone(), peer));
+    tokio::spawn(connections.accept(listener, service));
     let channel = Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
     Served { client: HookServiceClient::new(channel.clone()), channel, drain, open, recorder, started, go_on }
 }

@@ -16,7 +16,8 @@ use tokio::time::Instant;
 use crate::{
     evaluate::{Budget, evaluate},
     model::{
-        Answer, Capabilities, Decision, Event, Failed, Failure, Form, Outcome, Ran, Tier, ToolCall, Trigger, Verdict,
+        Answer, Capabilities, Decision, Event, Failed, Failure, Form, Outcome, Ran, Session, Tier, ToolCall, Trigger,
+        Verdict,
     },
     run::{Call, Handlers, Job},
 };
@@ -89,6 +90,7 @@ impl Rules {
             events: vec![Arc::from("*")],
             matcher: Matcher::Any,
             when: None,
+            permission: None,
             handler: Handler::Command(CommandHandler {
                 program: Program::Shell(Shell::Sh, String::new()),
                 timeout: Duration::from_secs(10),
@@ -103,6 +105,9 @@ impl Rules {
             must_decide: false,
             concurrent: false,
             description: String::new(),
+            protocol: hookd_rules::Protocol::Native,
+            run_on: hookd_rules::RunOn::Server,
+            twins: None,
         });
         self
     }
@@ -215,6 +220,7 @@ pub(super) fn call(event: &str, params: &str) -> Trigger {
         caller: None,
         request_id: String::new(),
         cwd: String::new(),
+        session: Session::default(),
         capabilities: Capabilities::ALL,
         expected_revision: String::new(),
         decision_id: "d1".to_owned(),

@@ -56,7 +56,8 @@ async fn case_059_case_061_a_program_that_is_not_there_did_not_start() {
     assert!(ran.said.unwrap_err().message.contains("no-such-program-of-ours"));
 
     let ran = run(shell(Tier::Managed, "exit 126")).await;
-    assert_eq!(ran, exited(126, failed(Failure::DidNotStart, "Exit code 126")));
+    let expected = exited(126, failed(Failure::DidNotStart, "Exit code 126"));
+    assert_eq!(ran, Ran { looks_unlaunched: true, ..expected });
 
     let mut rule = shell(Tier::Shared, "true");
     if let hookd_rules::Handler::Command(command) = &mut rule.handler {

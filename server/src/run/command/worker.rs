@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{Commands, Started, argv, class, cut, directory_of, message, overloaded, variables};
 use crate::{
-    model::{Failed, Failure, Ran},
+    model::{Failed, Failure, Protocol, Ran},
     run::output::{self, Expect},
 };
 
@@ -45,7 +45,8 @@ pub(super) fn ask_in_background(
     }
 }
 
-/// A worker belongs to no event, so it knows none of an event's variables, and it runs beside its rule file in every
+/// A worker belongs to no event, so it knows none of an event's variables (nor placeholders in its arguments: that
+/// agent has no workers), and it runs beside its rule file in every
 /// tier: where the caller works stands in the input.
 fn pool(commands: &Commands, rule: &Rule, handler: &CommandHandler, worker: &Worker) -> Workers {
     let command = Command {
@@ -114,7 +115,8 @@ fn said(answered: Answered, granted: Duration, expect: &Expect) -> Ran {
         Said::Ended(end) => {
             let (stdout, stdout_truncated, stderr_truncated) = (Vec::new(), false, false);
             let finished = Finished { end, stdout, stderr, stdout_truncated, stderr_truncated, queued, elapsed };
-            return super::ran(finished, granted, expect);
+            // It answers by lines: what code it leaves with instead is no answer in any protocol.
+            return super::ran(finished, granted, &Expect { protocol: Protocol::Native, ..expect.clone() });
         }
     };
     ran.said = Err(failed);

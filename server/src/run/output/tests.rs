@@ -3,8 +3,19 @@ use proptest::prelude::*;
 use super::*;
 
 fn expect(event: &str) -> Expect {
+    let event_name = event.into();
     let event = Event::known(event).unwrap();
-    Expect { event, has_tool: event.needs_tool(), central: false, must_decide: false, concurrent: false, http: false }
+    Expect {
+        protocol: Protocol::Native,
+        event,
+        event_name,
+        has_tool: event.needs_tool(),
+        central: false,
+        must_decide: false,
+        concurrent: false,
+        http: false,
+        fails_closed: false,
+    }
 }
 
 fn guard(event: &str) -> Expect {
@@ -146,9 +157,9 @@ fn case_097_case_023_a_guard_that_must_decide_and_does_not_fails() {
         r#"{"halt":true}"#,
         r#"{"modifiedParams":{}}"#,
     ] {
-        check_bad(text, must, "no decision: `mustDecide` wants `decision` or `blocked`");
+        check_bad(text, must.clone(), "no decision: `mustDecide` wants `decision` or `blocked`");
     }
-    check_answer(r#"{"blocked":false}"#, must, Answer::default());
+    check_answer(r#"{"blocked":false}"#, must.clone(), Answer::default());
     check_answer(r#"{"decision":"allow"}"#, must, gives(Verdict::Allow, ""));
 }
 
@@ -222,7 +233,7 @@ proptest! {
         let text = pieces.concat();
         let [has_tool, central, must_decide, concurrent, http] = flags;
         let event = &hookd_rules::EVENTS[event];
-        let expect = Expect { event, has_tool, central, must_decide, concurrent, http };
+        let expect = Expect { event, has_tool, central, must_decide, concurrent, http, ..expect("Stop") };
         if let Ok(parsed) = parse(&text, &expect)
             && parsed.answer.verdict == Verdict::Allow
         {

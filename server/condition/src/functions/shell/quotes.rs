@@ -1,12 +1,12 @@
 //! `$'…'`.
 
-use super::Told;
+use super::Walked;
 
 /// Adds what `$'quoted'` stands for to `text`.
 ///
 /// # Errors
 /// It has an escape that gives no character.
-pub(super) fn ansi_c(quoted: &str, text: &mut String) -> Told {
+pub(super) fn ansi_c(quoted: &str, text: &mut String) -> Walked {
     let mut bytes = Vec::with_capacity(quoted.len());
     let mut rest = quoted.chars().peekable();
     while let Some(c) = rest.next() {
@@ -59,7 +59,7 @@ fn push(bytes: &mut Vec<u8>, c: char) {
     bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
-fn unicode(bytes: &mut Vec<u8>, value: u32) -> Told {
+fn unicode(bytes: &mut Vec<u8>, value: u32) -> Walked {
     let c = char::from_u32(value).ok_or_else(|| format!("`\\u{value:x}` is no character"))?;
     push(bytes, c);
     Ok(())

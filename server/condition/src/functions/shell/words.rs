@@ -5,30 +5,41 @@ use brush_parser::{
     word::{Parameter, ParameterExpr, WordPiece, WordPieceWithSource, parse, parse_heredoc},
 };
 
-use super::{Inner, MAX_DIGITS, MAX_SUBSTITUTIONS, Told, quotes};
+use super::{Inner, MAX_DIGITS, MAX_SUBSTITUTIONS, Walked, quotes};
 
 /// How deeply `${a:-${b}}` and quotes may be nested.
 const MAX_DEPTH: usize = 10;
 
-/// Adds the text of `word` to `text`, and the commands in it to `inner`.
-pub(super) fn read(word: &str, options: &ParserOptions, text: &mut String, inner: &mut Vec<Inner>) -> Told {
-    Reader { options, inner }.word(word, text, 0)
+/// Adds the text of `word` to `text`, and the commands in it to `inner`. Tells whether the shell puts something into it.
+pub(super) fn read(
+    word: &str,
+    options: &ParserOptions,
+    text: &mut String,
+    inner: &mut Vec<Inner>,
+) -> Result<bool, String> {
+    let mut reader = Reader { options, inner, expands: false };
+    reader.word(word, text, 0)?;
+    Ok(reader.expands)
 }
 
-/// Adds the commands in the body of a here-document to `inner`.
-pub(super) fn read_document(body: &str, options: &ParserOptions, inner: &mut Vec<Inner>) -> Told {
+/// As [`read`], of the body of a here-document.
+pub(super) fn read_document(body: &str, options: &ParserOptions, inner: &mut Vec<Inner>) -> Result<bool, String> {
     limit(body)?;
     let pieces = parse_heredoc(body, options).map_err(|error| format!("not a shell text: {error}"))?;
-    Reader { options, inner }.pieces(body, &pieces, &mut String::new(), false, 0)
+    let mut reader = Reader { options, inner, expands: false };
+    reader.pieces(body, &pieces, &mut String::new(), false, 0)?;
+    Ok(reader.expands)
 }
 
 struct Reader<'r> {
     options: &'r ParserOptions,
     inner: &'r mut Vec<Inner>,
+    /// It has seen something that the shell puts in when it runs.
+    expands: bool,
 }
 
 impl Reader<'_> {
-    fn word(&mut self, word: &str, text: &mut String, depth: usize) -> Told {
+    fn word(&mut self, word: &str, text: &mut String, depth: usize) -> Walked {
         if depth > MAX_DEPTH {
             return Err(format!("a word is nested more than {MAX_DEPTH} deep"));
         }
@@ -49,9 +60,15 @@ impl Reader<'_> {
         text: &mut String,
         quoted: bool,
         depth: usize,
-    ) -> Told {
+    ) -> Walked {
         let deeper = depth.saturating_add(1);
         for piece in pieces {
+            self.expands |= matches!(
+                piece.piece,
+                WordPiece::ParameterExpansion(_)
+                    | WordPiece::CommandSubstitution(_)
+                    | WordPiece::BackquotedCommandSubstitution(_)
+            );
             match &piece.piece {
                 // A line that goes on after `\` is one line.
                 WordPiece::Text(part) if quoted => text.push_str(&part.replace("\\\n", "")),
@@ -88,11 +105,11 @@ impl Reader<'_> {
     }
 
     /// The commands in a text that is itself no part of the word.
-    fn inside(&mut self, text: &str, depth: usize) -> Told {
+    fn inside(&mut self, text: &str, depth: usize) -> Walked {
         self.word(text, &mut String::new(), depth)
     }
 
-    fn expansion(&mut self, expansion: &ParameterExpr, depth: usize) -> Told {
+    fn expansion(&mut self, expansion: &ParameterExpr, depth: usize) -> Walked {
         let (parameter, texts): (_, [Option<&str>; 2]) = match expansion {
             ParameterExpr::UseDefaultValues { parameter, default_value: text, .. }
             | ParameterExpr::AssignDefaultValues { parameter, default_value: text, .. }
@@ -133,7 +150,7 @@ fn source<'w>(word: &'w str, piece: &WordPieceWithSource, starts: &[&str]) -> Re
 }
 
 /// Refuses what the parser would need too much time for: it tries again for each opening that it does not find closed.
-fn limit(word: &str) -> Told {
+fn limit(word: &str) -> Walked {
     let openings = |opening: &str| word.matches(opening).count();
     let plain = word.split("${").skip(1).filter(|rest| {
         let name = rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');

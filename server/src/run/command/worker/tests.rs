@@ -91,7 +91,7 @@ async fn ends_and_lines_that_are_no_answers_are_failures_by_their_kind() {
         ("echo ' it broke ' >&2; exit 3", exited(3, Failure::Exited, "it broke")),
         ("read -r line; exit 3", exited(3, Failure::Exited, "Exit code 3")),
         ("read -r line", exited(0, Failure::Exited, "the worker ended before it answered: Exit code 0")),
-        ("exit 127", exited(127, Failure::DidNotStart, "Exit code 127")),
+        ("exit 127", Ran { looks_unlaunched: true, ..exited(127, Failure::DidNotStart, "Exit code 127") }),
         ("kill -9 $$", Ran { signal: Some(9), ..failed(Failure::Killed, "killed by signal 9") }),
         (
             "echo \"I'm ready\"; sleep 600",

@@ -1,0 +1,28 @@
+//! `hookctl detached`: stays with a program that nobody waits for (an async hook) when the relay that was asked to run it
+//! has ended with its answer.
+
+use std::{
+    io::{self, Read as _},
+    time::Duration,
+};
+
+use hookd_runner::{Capacity, Command, Limits, Runner};
+
+use crate::{
+    args::DetachedArgs,
+    report::{Failure, OK, Report},
+};
+
+pub(crate) async fn run(args: DetachedArgs) -> Result<Report, Failure> {
+    let mut stdin = Vec::new();
+    let read = io::stdin().lock().read_to_end(&mut stdin);
+    read.map_err(|error| Failure::failed(format!("cannot read the input: {}", crate::report::reason(&error))))?;
+    let command = Command { argv: args.argv, env: std::env::vars_os().collect(), cwd: None, stdin };
+    let limits = Limits { timeout: Duration::from_millis(args.timeout_ms), output_bytes: 0, ..Limits::default() };
+    let runner = Runner::new(Capacity::default());
+    let running = runner.run_background(command, limits).map_err(|full| Failure::failed(full.to_string()))?;
+    running.await;
+    // It may have to be killed first.
+    runner.idle().await;
+    Ok(Report { text: String::new(), exit: OK })
+}

@@ -1,0 +1,193 @@
+use hookd_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    Agent, Fields, Problem, amazon_q, claude_code, cline, codex, copilot_cli, cursor, factory_droid, gemini_cli, goose,
+    kiro, qwen_code,
+    table::{self, Row},
+    v1, vscode, windsurf,
+};
+
+/// How the agent asked, and so how it takes its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// It ran a command: standard output, standard error and exit code.
+    Command,
+    /// It sent an http request: the body of an answer of status 200.
+    Http,
+}
+
+/// One native input, as it came.
+#[derive(Debug, Clone, Copy)]
+pub struct Native<'a> {
+    /// Whose it is.
+    pub agent: Agent,
+    /// The event's native name from the command line or the URL, for payloads that have none. Where the payload says
+    /// its event, that counts.
+    pub event: Option<&'a str>,
+    /// The JSON text, UTF-8.
+    pub input: &'a [u8],
+    /// How it came.
+    pub transport: Transport,
+}
+
+/// One native input in hookd's words.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// Whose it is.
+    pub agent: Agent,
+    /// How it came.
+    pub transport: Transport,
+    /// The agent's own name of the event.
+    pub native_event: String,
+    /// What to ask hookd, with what this agent can carry out on this event.
+    pub request: v1::TriggerRequest,
+    /// The row of the table. `None`: the event is not in it.
+    pub(crate) row: Option<&'static Row>,
+    /// The tool's parameters are no object, so that they cannot be rewritten.
+    params_are_wrapped: bool,
+}
+
+/// Why a native input could not be read. What is to be answered then says [`unanswered`](crate::unanswered).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{problem}")]
+pub struct ReadError {
+    problem: Problem,
+    native_event: Option<String>,
+}
+
+impl ReadError {
+    /// The native event, as far as the input lets it be seen, for the answer's form. `None`: it cannot be seen.
+    #[must_use]
+    pub fn native_event(&self) -> Option<&str> {
+        self.native_event.as_deref()
+    }
+}
+
+/// What a module makes of an input. What it did not take of the fields becomes the payload.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    /// The agent's own name of the event.
+    pub(crate) native_event: String,
+    /// The row that holds for this very call, where it is another than the native event's.
+    pub(crate) row: Option<&'static Row>,
+    /// All that the module knows. `event` may be left empty: the row's or else the native name. `caller.agent`,
+    /// `payload_json` and `capabilities` are set for it.
+    pub(crate) request: v1::TriggerRequest,
+}
+
+/// Reads one native input: strict JSON (an object) of the agent's own shape.
+///
+/// # Errors
+/// [`ReadError`] where it is not JSON, or lacks what the event cannot be judged without.
+pub fn read(native: &Native<'_>) -> Result<Call, ReadError> {
+    let native_event = native.event.filter(|event| !event.is_empty());
+    let failed = |problem| {
+        let seen = sniff(native.agent, native.input).or_else(|| native_event.map(str::to_owned));
+        ReadError { problem, native_event: seen }
+    };
+    let mut fields = Fields::parse(native.input).map_err(failed)?;
+    let module = match native.agent {
+        Agent::ClaudeCode => claude_code::read,
+        Agent::Codex => codex::read,
+        Agent::GeminiCli => gemini_cli::read,
+        Agent::Cursor => cursor::read,
+        Agent::CopilotCli => copilot_cli::read,
+        Agent::VsCode => vscode::read,
+        Agent::QwenCode => qwen_code::read,
+        Agent::FactoryDroid => factory_droid::read,
+        Agent::Windsurf => windsurf::read,
+        Agent::Goose => goose::read,
+        Agent::Cline => cline::read,
+        Agent::AmazonQ => amazon_q::read,
+        Agent::Kiro => kiro::read,
+    };
+    let Draft { native_event, row, mut request } = module(native_event, &mut fields).map_err(failed)?;
+    let row = row.or_else(|| table::row(native.agent, &native_event));
+    if request.event.is_empty() {
+        row.map_or(native_event.as_str(), |row| row.event).clone_into(&mut request.event);
+    }
+    if request.event != native_event {
+        fields.put("native_event", native_event.as_str());
+    }
+    let params_are_wrapped = fields.params_are_wrapped();
+    request.payload_json = fields.into_payload();
+    native.agent.name().clone_into(&mut request.caller.get_or_insert_default().agent);
+    let mut call =
+        Call { agent: native.agent, transport: native.transport, native_event, request, row, params_are_wrapped };
+    let can = call.row.map_or_else(|| table::unknown(native.agent), |row| row.can);
+    let mut supported = can.iter().filter(|one| call.can(**one)).map(|one| i32::from(*one)).collect::<Vec<_>>();
+    supported.sort_unstable();
+    call.request.capabilities = Some(v1::Capabilities { supported });
+    Ok(call)
+}
+
+impl Call {
+    /// A call of which nothing is known but where its answer goes.
+    pub(crate) fn blank(agent: Agent, native_event: &str, transport: Transport) -> Self {
+        let row = table::row(agent, native_event);
+        let event = row.map_or(native_event, |row| row.event).to_owned();
+        let request = v1::TriggerRequest { event, ..Default::default() };
+        Self { agent, transport, native_event: native_event.to_owned(), request, row, params_are_wrapped: false }
+    }
+
+    /// What the agent can carry out on this call.
+    pub(crate) fn can(&self, capability: v1::Capability) -> bool {
+        let can = self.row.map_or_else(|| table::unknown(self.agent), |row| row.can);
+        can.contains(&capability) && !(capability == v1::Capability::ModifyParams && self.params_are_wrapped)
+    }
+
+    /// What BLOCK would prevent is the agent's end.
+    pub(crate) fn is_stop_like(&self) -> bool {
+        matches!(self.request.event.as_str(), "Stop" | "SubagentStop" | "TaskCompleted" | "TeammateIdle")
+    }
+
+    /// The agent has a form for a block of this call: one that prevents, or feedback.
+    pub(crate) fn can_block(&self) -> bool {
+        let capability = if self.is_stop_like() { v1::Capability::ForceContinue } else { v1::Capability::Block };
+        self.can(capability)
+    }
+
+    /// The tool's result as it came. `None`: there is none.
+    pub(crate) fn result(&self) -> Option<Value> {
+        let text = self.request.tool_call.as_ref()?.result_json.as_ref()?;
+        hookd_json::parse(text).ok()
+    }
+}
+
+/// An id of a call for agents that give none: the same for the same call of the same session, before and after it.
+pub(crate) fn derived_id(session: &str, call: &v1::ToolCall) -> String {
+    let mut hash = Sha256::new();
+    for part in [session, &call.tool, &call.params_json] {
+        hash.update(part.len().to_be_bytes());
+        hash.update(part);
+    }
+    let digits = hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>();
+    format!("derived-{digits}")
+}
+
+/// The event's name in an input that cannot be read as a whole. Two different names are none: which one counts is not
+/// to be chosen by whoever wrote the second.
+fn sniff(agent: Agent, input: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(input);
+    let mut seen = None;
+    for key in table::event_keys(agent) {
+        for (at, _) in text.match_indices(&format!("\"{key}\"")) {
+            let Some(name) = text.get(at..).and_then(value_of_key) else { continue };
+            if seen.is_some_and(|seen| seen != name) {
+                return None;
+            }
+            seen = Some(name);
+        }
+    }
+    seen.map(str::to_owned)
+}
+
+/// The string in `"key" : "string"`, if it is a plain name.
+fn value_of_key(text: &str) -> Option<&str> {
+    let (_, rest) = text.strip_prefix('"')?.split_once('"')?;
+    let rest = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
+    let (name, _) = rest.split_once('"')?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    (!name.is_empty() && name.len() <= 128 && name.chars().all(plain)).then_some(name)
+}

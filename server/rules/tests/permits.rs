@@ -1,0 +1,134 @@
+//! What the settings let the rules of a tier be.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{fs, time::Duration};
+
+use hookd_rules::{Handler, LoadSettings, Memory, Permits, SourceSettings, Tier, load};
+
+const RULES: &str = r#"{"hooks":[
+{"id":"program","event":"PreToolUse","handler":{"type":"command","command":"x","timeout":2000}},
+{"id":"post","event":["Stop"],"handler":{"type":"http","url":"http://Hooks.example.com:8080/x"}},
+{"id":"answer","event":["PreToolUse","Stop"],"handler":{"type":"decide","verdict":"ask"}}]}"#;
+
+/// The ids and problems of a load of [`RULES`] as rules of `tier`.
+fn loaded(tier: Tier, permits: Permits) -> (Option<Vec<String>>, Vec<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("hooks.json");
+    fs::write(&path, RULES).unwrap();
+    let mut settings = LoadSettings::default();
+    let tier_settings = settings.tiers.get_mut(tier);
+    tier_settings.sources.push(SourceSettings { path, optional: false });
+    tier_settings.permits = permits;
+    let load = load(&settings, &mut Memory::default());
+    let root = format!("{}/", folder.path().display());
+    let problems = load.problems.iter().map(|problem| problem.to_string().replace(&root, "")).collect();
+    let ids = load.catalog.map(|catalog| catalog.rules.iter().map(|rule| rule.id.to_string()).collect());
+    (ids, problems)
+}
+
+#[test]
+fn a_tier_can_be_narrowed() {
+    let names = |names: &[&str]| Some(names.iter().map(ToString::to_string).collect::<Vec<_>>());
+    let narrowed = |narrow: fn(&mut Permits, Option<Vec<String>>), list: &[&str]| {
+        let mut permits = Permits::default();
+        narrow(&mut permits, names(list));
+        permits
+    };
+    let handlers = |permits: &mut Permits, list| permits.handlers = list;
+    let events = |permits: &mut Permits, list| permits.events = list;
+    let hosts = |permits: &mut Permits, list| permits.http_hosts = list;
+    let timeout = |permits: &mut Permits, _| permits.max_timeout = Some(Duration::from_secs(1));
+    for (permits, ids, problems) in [
+        (Permits::default(), &["program", "post", "answer"][..], &[][..]),
+        (
+            narrowed(handlers, &["decide", "http"]),
+            &["post", "answer"],
+            &[
+                "hooks.json:2:1: hooks[0]: handlers of type `command` are not permitted here, `tiers.shared.handlers` permits `decide`, `http`; rule `program` is left out",
+            ],
+        ),
+        (
+            narrowed(events, &["PreToolUse"]),
+            &["program"],
+            &[
+                "hooks.json:3:1: hooks[1]: rules for the event `Stop` are not permitted here, `tiers.shared.events` permits `PreToolUse`; rule `post` is left out",
+                "hooks.json:4:1: hooks[2]: rules for the event `Stop` are not permitted here, `tiers.shared.events` permits `PreToolUse`; rule `answer` is left out",
+            ],
+        ),
+        (
+            narrowed(hosts, &["example.com", "*.example.org"]),
+            &["program", "answer"],
+            &[
+                "hooks.json:3:1: hooks[1]: http handlers for the host `hooks.example.com` are not permitted here, `tiers.shared.http_hosts` permits `example.com`, `*.example.org`; rule `post` is left out",
+            ],
+        ),
+        (
+            narrowed(hosts, &[]),
+            &["program", "answer"],
+            &[
+                "hooks.json:3:1: hooks[1]: http handlers for the host `hooks.example.com` are not permitted here, `tiers.shared.http_hosts` permits none; rule `post` is left out",
+            ],
+        ),
+        (narrowed(hosts, &["hooks.example.com"]), &["program", "post", "answer"], &[]),
+        (narrowed(hosts, &["*.example.com"]), &["program", "post", "answer"], &[]),
+        (
+            narrowed(hosts, &["*.hooks.example.com"]),
+            &["program", "answer"],
+            &[
+                "hooks.json:3:1: hooks[1]: http handlers for the host `hooks.example.com` are not permitted here, `tiers.shared.http_hosts` permits `*.hooks.example.com`; rule `post` is left out",
+            ],
+        ),
+        (
+            narrowed(timeout, &[]),
+            &["program", "post", "answer"],
+            &["hooks.json:2:90: hooks[0].handler.timeout: 2000 ms is over `tiers.shared.max_timeout`, 1000 ms count"],
+        ),
+        (
+            Permits { enabled: false, ..Permits::default() },
+            &[],
+            &[
+                "`tiers.shared.enabled` is false: no source of this tier is read",
+                "no rules are loaded: everything passes",
+            ],
+        ),
+    ] {
+        let (seen, said) = loaded(Tier::Shared, permits.clone());
+        assert_eq!((seen.unwrap(), said), (strings(ids), strings(problems)), "{permits:?}");
+    }
+}
+
+/// Central rules are whole or not at all, those that the settings do not permit included.
+#[test]
+fn law_10_what_a_central_tier_may_not_have_refuses_the_load() {
+    let permits = Permits { handlers: Some(strings(&["decide", "http"])), ..Permits::default() };
+    let (ids, problems) = loaded(Tier::Managed, permits);
+    assert_eq!(ids, None);
+    assert_eq!(
+        problems,
+        [
+            "hooks.json:2:1: hooks[0]: handlers of type `command` are not permitted here, `tiers.managed.handlers` permits `decide`, `http`"
+        ]
+    );
+}
+
+#[test]
+fn timeouts_that_nobody_set_are_cut_as_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("hooks.json");
+    fs::write(&path, r#"{"hooks":[{"event":"Stop","handler":{"type":"command","command":"x"}}]}"#).unwrap();
+    let mut settings = LoadSettings::default();
+    settings.tiers.local.sources.push(SourceSettings { path, optional: false });
+    settings.tiers.local.permits.max_timeout = Some(Duration::from_millis(700));
+    let load = load(&settings, &mut Memory::default());
+    assert_eq!(load.problems, []);
+    let catalog = load.catalog.unwrap();
+    let timeouts = catalog.rules.iter().map(|rule| match &rule.handler {
+        Handler::Command(command) => command.timeout,
+        Handler::Http(_) | Handler::Decide(_) => Duration::MAX,
+    });
+    assert_eq!(timeouts.collect::<Vec<_>>(), [Duration::from_millis(700)]);
+}
+
+fn strings(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(ToString::to_string).collect()
+}

@@ -1,0 +1,78 @@
+//! What serves one connection: calls of gRPC pass the layers, all others are plain HTTP.
+
+use std::convert::Infallible;
+
+use futures_util::future::Either;
+use http::{Request, Version, header};
+use hyper::{body::Incoming, service::Service};
+use tower::{ServiceExt as _, util::Oneshot};
+
+use super::{
+    layers::{Answer, Answering, Stack},
+    plain::Plain,
+};
+use crate::run::Handlers;
+
+/// Both kinds of calls of one peer.
+#[derive(Debug)]
+pub struct Calls<H> {
+    grpc: Stack,
+    plain: Plain<H>,
+}
+
+impl<H> Calls<H> {
+    /// Calls of gRPC go to `grpc`, all others to `plain`.
+    pub fn new(grpc: Stack, plain: Plain<H>) -> Self {
+        Self { grpc, plain }
+    }
+}
+
+impl<H: Handlers> Service<Request<Incoming>> for Calls<H> {
+    type Response = Answer;
+    type Error = Infallible;
+    type Future = Either<Oneshot<Stack, Request<Incoming>>, Answering>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        if is_grpc(&request) {
+            Either::Left(self.grpc.clone().oneshot(request))
+        } else {
+            Either::Right(self.plain.call(request))
+        }
+    }
+}
+
+/// Whether a request is a call of gRPC. The names of the services that there are need no look at the headers.
+fn is_grpc<B>(request: &Request<B>) -> bool {
+    let path = request.uri().path();
+    let of_ours = || path.starts_with("/hookd.v1.") || path.starts_with("/grpc.");
+    request.version() == Version::HTTP_2 && (of_ours() || says_grpc(request.headers()))
+}
+
+/// Whether the headers are those of a call of gRPC.
+pub(super) fn says_grpc(headers: &http::HeaderMap) -> bool {
+    headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_of_grpc_are_told_by_version_and_path_or_content_type() {
+        let cases = [
+            (Version::HTTP_2, "/hookd.v1.HookService/Trigger", None, true),
+            (Version::HTTP_2, "/grpc.health.v1.Health/Check", Some("application/grpc"), true),
+            (Version::HTTP_2, "/other.Service/Method", Some("application/grpc+proto"), true),
+            (Version::HTTP_2, "/v1/trigger", Some("application/json"), false),
+            (Version::HTTP_2, "/", None, false),
+            (Version::HTTP_11, "/hookd.v1.HookService/Trigger", Some("application/grpc"), false),
+        ];
+        for (version, path, kind, expected) in cases {
+            let mut request = Request::builder().version(version).uri(path);
+            if let Some(kind) = kind {
+                request = request.header(header::CONTENT_TYPE, kind);
+            }
+            assert_eq!(is_grpc(&request.body(()).unwrap()), expected, "{version:?} {path} {kind:?}");
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Calls of plain HTTP: `POST /v1/hooks/{agent}` and `POST /v1/trigger`, in HTTP/1.1 and HTTP/2. What the layers are for
+//! calls of gRPC, one walk is here: the same id, places, limits, end of the drain, and each call counted once. It is no
+//! stack of layers, since an answer in an agent's own form needs what the walk has learnt of the call by then.
+
+mod body;
+mod guard;
+mod hosts;
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures_util::FutureExt as _;
+use http::{HeaderMap, HeaderValue, Request, Version, header, request::Parts};
+use hyper::body::{Body as _, Incoming};
+use tokio::{
+    sync::Semaphore,
+    time::{timeout, timeout_at},
+};
+use tonic::body::Body;
+use tracing::error;
+
+use self::guard::{Refused, Route};
+use super::layers::{Answer, Answering, Unanswered, panic_text};
+use crate::{
+    drain::Drain,
+    record::Recorder,
+    rpc::{
+        hooks::HookCall,
+        json::{Refusal, Reply, TriggerCall},
+        status::{DECISION_ID, NotJudged},
+        trigger::TriggerService,
+    },
+    run::Handlers,
+    telemetry::call::{Call, Peer},
+};
+
+pub use hosts::Hosts;
+
+/// How long the body of a call that finds no place may take, all in all.
+const SHED_LIMIT: Duration = Duration::from_secs(2);
+/// How many bodies of such calls are read at a time.
+pub const SHED_READERS: usize = 64;
+
+/// What serves plain HTTP.
+#[derive(Debug)]
+pub struct PlainHttp<H> {
+    /// Judges.
+    pub triggers: Arc<TriggerService<H>>,
+    /// Places for calls that are evaluated: those of gRPC.
+    pub places: Arc<Semaphore>,
+    /// Places for calls that found none of the others, to see of which event they are.
+    pub shed: Semaphore,
+    /// Size of a body, in bytes.
+    pub message_bytes: usize,
+    /// How long a request may take to arrive.
+    pub arrival_limit: Duration,
+    /// When to cut calls.
+    pub drain: Drain,
+    /// What calls are counted by.
+    pub recorder: Arc<Recorder>,
+}
+
+/// Plain HTTP for one peer.
+#[derive(Debug)]
+pub struct Plain<H> {
+    http: Arc<PlainHttp<H>>,
+    hosts: Arc<Hosts>,
+    peer: Peer,
+}
+
+/// One call, as its caller speaks.
+enum Asked {
+    Hook(HookCall),
+    Trigger(TriggerCall),
+}
+
+impl<H: Handlers> Plain<H> {
+    /// For a peer that came in where `hosts` are the names of hookd.
+    pub fn new(http: Arc<PlainHttp<H>>, hosts: Arc<Hosts>, peer: Peer) -> Self {
+        Self { http, hosts, peer }
+    }
+
+    /// Answers one call.
+    pub(super) fn call(&self, request: Request<Incoming>) -> Answering {
+        let call = Call::arriving(self.peer);
+        let (http, hosts) = (Arc::clone(&self.http), Arc::clone(&self.hosts));
+        Box::pin(async move {
+            let (head, body) = request.into_parts();
+            let decision_id = call.decision_text();
+            let reply = match guard::check(&head, &hosts) {
+                Ok(route) => http.answer(call, &decision_id, Asked::of(route, &head), &head, body).await,
+                Err(refused) => http.refuse(refused, &decision_id),
+            };
+            let mut answer = reply.map(|text| Body::new(http_body_util::Full::from(text)));
+            if let Ok(id) = HeaderValue::from_str(&decision_id) {
+                answer.headers_mut().insert(DECISION_ID, id);
+            }
+            Ok::<Answer, _>(answer)
+        })
+    }
+}
+
+impl<H: Handlers> PlainHttp<H> {
+    /// A request that is no call.
+    fn refuse(&self, refused: Refused, decision_id: &str) -> Reply {
+        if let Some(code) = refused.counts_as() {
+            self.recorder.refused(code);
+        }
+        refused.into_reply(decision_id)
+    }
+
+    async fn answer(&self, call: Call, decision_id: &str, asked: Asked, head: &Parts, body: Incoming) -> Reply {
+        let running = self.drain.call();
+        let mut unanswered = Unanswered(Some(&*self.recorder));
+        let cutting = self.drain.cutting();
+        let judging = AssertUnwindSafe(self.judged(call, &asked, head, body)).catch_unwind();
+        let judged = tokio::select! {
+            judged = judging => judged.unwrap_or_else(|panic| {
+                error!(message = panic_text(&*panic), "a call panicked");
+                Err(NotJudged::Internal)
+            }),
+            () = cutting.cancelled() => Err(NotJudged::Stopping),
+        };
+        // What comes of handlers that are killed at the cut is no answer.
+        let judged = judged.and_then(|reply| if cutting.is_cancelled() { Err(NotJudged::Stopping) } else { Ok(reply) });
+        unanswered.0 = None;
+        let reply = judged.unwrap_or_else(|not_judged| {
+            let refusal = Refusal::of(not_judged);
+            self.recorder.refused(refusal.told.code);
+            asked.unanswered(refusal, decision_id)
+        });
+        drop(running);
+        reply
+    }
+
+    /// The answer to a call that finds a place and is judged.
+    async fn judged(&self, call: Call, asked: &Asked, head: &Parts, body: Incoming) -> Result<Reply, NotJudged> {
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            self.recorder.shed();
+            self.see_event(asked, body).await;
+            return Err(NotJudged::Shed);
+        };
+        if waits_to_send(head) && body.size_hint().lower() > to_u64(self.message_bytes) {
+            return Err(NotJudged::TooLarge(self.message_bytes));
+        }
+        let limit = asked.deadline().unwrap_or(self.arrival_limit).min(self.arrival_limit);
+        let end = call.arrived.checked_add(limit).unwrap_or(call.arrived);
+        let whole = timeout_at(end, body::whole(body, self.message_bytes)).await.map_err(|_| NotJudged::TooSlow)??;
+        let request = asked.read(&whole)?;
+        drop(whole);
+        let traceparent = head.headers.get("traceparent").and_then(|header| header.to_str().ok());
+        let response = self.triggers.judge(call, asked.deadline(), traceparent, request).await?;
+        drop(place);
+        Ok(asked.answer(&response))
+    }
+
+    /// Reads the body of a call that is shed, where the form of its answer depends on it.
+    async fn see_event(&self, asked: &Asked, body: Incoming) {
+        if let Asked::Trigger(_) = asked {
+            return;
+        }
+        let reading = async {
+            let _turn = self.shed.acquire().await;
+            body::whole(body, self.message_bytes).await
+        };
+        if let Ok(Ok(whole)) = timeout(SHED_LIMIT, reading).await {
+            // What is wrong with it matters no more.
+            let _ = asked.read(&whole);
+        }
+    }
+}
+
+impl Asked {
+    fn of(route: Route, head: &Parts) -> Self {
+        match route {
+            Route::Hooks(agent) => {
+                Self::Hook(HookCall::new(agent, head.uri.query().unwrap_or_default(), &head.headers))
+            }
+            Route::Trigger => Self::Trigger(TriggerCall::new(&head.headers)),
+        }
+    }
+
+    fn read(&self, body: &[u8]) -> Result<hookd_proto::v1::TriggerRequest, NotJudged> {
+        match self {
+            Self::Hook(call) => call.read(body),
+            Self::Trigger(call) => call.read(body),
+        }
+    }
+
+    /// How long the call may take, where it says so.
+    fn deadline(&self) -> Option<Duration> {
+        match self {
+            Self::Hook(call) => Some(call.deadline()),
+            Self::Trigger(call) => call.deadline(),
+        }
+    }
+
+    fn answer(&self, response: &hookd_proto::v1::TriggerResponse) -> Reply {
+        match self {
+            Self::Hook(call) => call.answer(response),
+            Self::Trigger(_) => TriggerCall::answer(response),
+        }
+    }
+
+    fn unanswered(&self, refusal: Refusal, decision_id: &str) -> Reply {
+        match self {
+            Self::Hook(call) => call.unanswered(refusal, decision_id),
+            Self::Trigger(_) => TriggerCall::unanswered(refusal, decision_id),
+        }
+    }
+}
+
+/// Whether the caller sends its body only when it is told to.
+fn waits_to_send(head: &Parts) -> bool {
+    let expects = |headers: &HeaderMap| headers.get(header::EXPECT).is_some();
+    head.version == Version::HTTP_11 && expects(&head.headers)
+}
+
+fn to_u64(bytes: usize) -> u64 {
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
