@@ -20,6 +20,8 @@ mod gate;
 #[cfg(test)]
 mod http_hooks;
 #[cfg(test)]
+mod http_hooks;
+#[cfg(test)]
 mod laws;
 #[cfg(test)]
 mod quickstart;
