@@ -4,6 +4,7 @@ mod decision;
 mod downgrade;
 mod forms;
 mod verdict;
+mod withheld;
 
 pub use decision::{Walked, decide};
 pub use downgrade::{Asks, Downgraded, downgrade};

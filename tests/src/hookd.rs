@@ -9,7 +9,7 @@ use hookd_proto::v1::{
     ReloadRequest, ReloadResponse, Tier, TriggerRequest, TriggerResponse, admin_service_client::AdminServiceClient,
     hook_service_client::HookServiceClient,
 };
-use http_body_util::{BodyExt as _, Empty};
+use http_body_util::{BodyExt as _, Empty, Full};
 use hyper::body::Bytes;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustix::process::{Pid, Signal, kill_process};
@@ -22,7 +22,7 @@ use tower::util::BoxCloneService;
 pub use self::builder::{HookdBuilder, Refused};
 use self::lines::Lines;
 use crate::{
-    Process, processes,
+    HttpAnswer, Process, processes,
     rules::{rule_file, tier_name},
     within,
 };
@@ -197,6 +197,26 @@ impl Hookd {
     #[must_use]
     pub fn log_text(&self) -> String {
         self.log.all().join("\n")
+    }
+
+    /// Posts JSON in HTTP/2, on a connection of its own.
+    pub async fn post_http2(&self, path: &str, body: &str) -> HttpAnswer {
+        let stream = TokioIo::new(TcpStream::connect(self.address()).await.unwrap());
+        let (mut sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+        let connection = tokio::spawn(connection);
+        let request = hyper::Request::post(format!("http://{}{path}", self.address()))
+            .header("content-type", "application/json")
+            .body(Full::new(Bytes::copy_from_slice(body.as_bytes())));
+        let answer = within("an answer", sender.send_request(request.unwrap())).await.unwrap();
+        let (head, body) = answer.into_parts();
+        let body = within("an answer", body.collect()).await.unwrap().to_bytes();
+        connection.abort();
+        let text = |value: &hyper::header::HeaderValue| value.to_str().unwrap().to_owned();
+        HttpAnswer {
+            status: head.status.as_u16(),
+            headers: head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
+            body: String::from_utf8(body.to_vec()).unwrap(),
+        }
     }
 
     /// Asks its admin HTTP server for a page: status and body.

@@ -28,6 +28,7 @@
 //! - [`Hookd::path`] is a file in its folder. Handlers find that folder as `$TMPDIR/..`.
 //! - [`HookdBuilder::start_refused`] is for settings and rules that must keep it from starting.
 //! - [`HttpStub`] is an http server that answers what it is told, byte by byte.
+//! - [`RawHttp1`] is a connection of HTTP/1.1 byte by byte, and [`Hookd::post_http2`] one call in HTTP/2.
 //! - [`RawHttp2`] is a connection frame by frame, for what no proper client does.
 //! - [`eventually`] is the only thing that waits, and it looks at a real condition.
 //!
@@ -45,6 +46,7 @@ mod hookd;
 mod http_stub;
 mod processes;
 mod program;
+mod raw_http1;
 mod raw_http2;
 mod request;
 mod rules;
@@ -57,6 +59,7 @@ pub use hookd_proto::v1::Tier;
 pub use http_stub::{HttpStub, Reply, Request};
 pub use processes::Process;
 pub use program::program;
+pub use raw_http1::{HttpAnswer, RawHttp1};
 pub use raw_http2::{Frame, PREFACE, RawHttp2};
 pub use request::{TriggerRequestExt, event, post_tool_use, pre_tool_use, with_deadline};
 pub use rules::{decide, http, rule, sh, with};

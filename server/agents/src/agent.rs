@@ -115,6 +115,10 @@ impl Agent {
             (Self::ClaudeCode, "UserPromptSubmit" | "PreModelSwitch" | "PostModelSwitch") => Duration::from_secs(30),
             (Self::Codex, "SessionEnd" | "Interrupt") => Duration::from_secs(1),
             (Self::ClaudeCode | Self::Codex, _) => Duration::from_secs(600),
+            // CLI 2, whose events begin with a small letter, kept Amazon Q's limit.
+            (Self::Kiro, "preToolUse" | "postToolUse" | "userPromptSubmit" | "agentSpawn" | "stop" | "") => {
+                Duration::from_secs(30)
+            }
             (Self::GeminiCli | Self::QwenCode | Self::FactoryDroid | Self::Kiro, _) => Duration::from_secs(60),
             // Cursor and Windsurf do not say: the shortest of the others is safe.
             (

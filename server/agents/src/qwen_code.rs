@@ -4,7 +4,7 @@ use hookd_json::{Map, Value};
 use serde_json::json;
 
 use crate::{
-    Agent, Answer, Call, Draft, Fields, Problem, Told, Verdict,
+    Agent, Answer, Call, Draft, Fields, Problem, Told, Transport, Verdict,
     claude_code::{
         common, decision_block, event_name, permission_decision, permission_request, tool_call, universal,
         with_specific,
@@ -65,6 +65,11 @@ pub(crate) fn write(call: &Call, mut told: Told) -> Answer {
     match event {
         "PreToolUse" => permission_decision(&told, &mut specific),
         "PermissionRequest" => permission_request(&told, &mut specific),
+        // What is not known here: exit 2 blocks whatever can be blocked, a decision on a tool that is about to run does
+        // not. (Over http there is nothing better.)
+        _ if blocks && call.row.is_none() && told.halt.is_none() && call.transport == Transport::Command => {
+            return Answer::exit(call.transport, 2, told.reason);
+        }
         _ if blocks => {
             decision_block(&told, &mut top);
             // A decision after the tool is documented, but what the model gets to see is the context.

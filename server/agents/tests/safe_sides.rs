@@ -51,7 +51,7 @@ fn law_11_a_cut_input_is_blocked_in_the_form_of_its_event() {
                 "hookEventName": "PermissionRequest", "decision": { "behavior": "deny", "message": SAID } } })),
         ),
         (Agent::QwenCode, r#"{"hook_event_name":"SubagentStop","stop"#, nothing()),
-        (Agent::QwenCode, "\u{feff}{}", stdout(json!({ "decision": "block", "reason": SAID }))),
+        (Agent::QwenCode, "\u{feff}{}", exit(SAID)),
         (Agent::FactoryDroid, r#"{"hook_event_name":"PreToolUse","tool_input":{"#, denied("PreToolUse")),
         (
             Agent::FactoryDroid,

@@ -58,7 +58,7 @@ impl Format {
         self.parse(text)?.to_value().map_err(no_json)
     }
 
-    fn parse(self, text: &str) -> Result<Node, JsonError> {
+    pub(crate) fn parse(self, text: &str) -> Result<Node, JsonError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         if text.trim().is_empty() {
             return Ok(Node { value: Tree::Null, place: Place { line: 1, column: 1 } });
@@ -87,6 +87,8 @@ pub(crate) struct FileDraft {
     pub(crate) issues: Vec<Issue>,
     /// How many rules are not in force, each for an error of its own.
     pub(crate) refused: usize,
+    /// The tiers that it switches off, each below its own, by which of its keys.
+    pub(crate) switches_off: Vec<(Tier, &'static str)>,
     /// The file as a whole cannot be used: it has no rules, and not because it says so.
     pub(crate) broken: bool,
 }

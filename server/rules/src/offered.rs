@@ -6,17 +6,19 @@
 
 use std::{path::Path, sync::Arc};
 
-use hookd_json::Value;
+use hookd_json::{Node, Tree};
 use regex::RegexBuilder;
 use sha2::{Digest as _, Sha256};
 
 use crate::{
     Decide, Format, Handler, LoadSettings, Matcher, Mode, Problem, Protocol, Rule, RunOn, Severity, Tier, Timing,
+    claude,
     file::{Context, Patterns, compile},
     load::problem,
     matcher::Words,
     revision::{Meaning, hex},
     settings::{Environment, TierSettings},
+    shape::shown,
     twins,
 };
 
@@ -119,7 +121,7 @@ impl Offered {
             return Err(format!("no caller can bring {} rules", file.tier));
         }
         if !settings.tiers.get(file.tier).permits.enabled {
-            return Err(format!("is not taken: `tiers.{}.enabled` is false", file.tier));
+            return Err(format!("`tiers.{}.enabled` is false", file.tier));
         }
         if content.len() > MAX_OFFERED_FILE_BYTES {
             return Err(format!("has {} bytes, at most {MAX_OFFERED_FILE_BYTES} are taken", content.len()));
@@ -127,16 +129,13 @@ impl Offered {
         let text = std::str::from_utf8(content)
             .map_err(|error| format!("is not UTF-8 from byte {} on", error.valid_up_to()))?;
         let format = Format::of(file.path).unwrap_or(Format::Json);
-        let value = format.value(text).map_err(|error| {
-            format!(
-                "cannot be read: line {}, column {}: {}",
-                error.line,
-                error.column,
-                crate::shape::shown(&error.message)
-            )
+        let node = format.parse(text).map_err(|error| {
+            let (line, column, message) = (error.line, error.column, shown(&error.message));
+            format!("cannot be read: line {line}, column {column}: {message}")
         })?;
+        check_form(file.format, &node)?;
         let mut bounds = Bounds::default();
-        bounds.count(&value, "")?;
+        bounds.count(&node, "")?;
         // About ten times its text, and its patterns once they were needed.
         let weight = content.len().saturating_mul(10).saturating_add(bounds.weight);
 
@@ -206,6 +205,17 @@ fn for_offered(settings: &LoadSettings) -> LoadSettings {
     settings
 }
 
+/// Whether a file is in the form that its caller says.
+fn check_form(said: &str, node: &Node) -> Result<(), String> {
+    let is_empty = matches!(&node.value, Tree::Map(entries) if entries.is_empty());
+    match (said, claude::is_agents(node)) {
+        ("", _) | ("hookd", false) | ("claude-code", true) => Ok(()),
+        ("claude-code", false) if is_empty => Ok(()),
+        ("hookd" | "claude-code", _) => Err(format!("is not in the form `{said}`, as its format says")),
+        _ => Err(format!("its format is `{}`, not `hookd` or `claude-code`", shown(said))),
+    }
+}
+
 /// Counts what costs more to compile or to evaluate than it is long, before anything is compiled.
 #[derive(Debug, Default)]
 struct Bounds {
@@ -223,12 +233,12 @@ const MACROS: [&str; 5] = ["all", "exists", "exists_one", "filter", "map"];
 
 impl Bounds {
     /// Ends at the first thing too many: this itself must not cost much.
-    fn count(&mut self, value: &Value, key: &str) -> Result<(), String> {
-        match value {
-            Value::Array(items) => items.iter().try_for_each(|item| self.count(item, key)),
-            Value::Object(entries) => entries.iter().try_for_each(|(key, value)| self.count(value, key)),
-            Value::String(text) => self.count_text(text, key),
-            Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+    fn count(&mut self, node: &Node, key: &str) -> Result<(), String> {
+        match &node.value {
+            Tree::List(items) => items.iter().try_for_each(|item| self.count(item, key)),
+            Tree::Map(entries) => entries.iter().try_for_each(|entry| self.count(&entry.node, &entry.key)),
+            Tree::String(text) => self.count_text(text, key),
+            _ => Ok(()),
         }
     }
 

@@ -70,13 +70,13 @@ impl Rule {
         ];
         let mut variables = set(&own);
         let argv = match (&handler.program, self.protocol) {
-            (program, Protocol::Native) => words(program),
+            (program, Protocol::Native) => program.words(),
             (program, Protocol::ClaudeCode) => {
                 let agents = Variables::of(self, call);
                 variables.extend(set(&agents.list()));
                 match program {
                     Program::Argv(words) => words.iter().map(|word| agents.fill(word)).collect::<Result<_, _>>()?,
-                    shell @ Program::Shell(..) => words(shell),
+                    shell @ Program::Shell(..) => shell.words(),
                 }
             }
         };
@@ -84,16 +84,20 @@ impl Rule {
     }
 }
 
-fn words(program: &Program) -> Vec<OsString> {
-    match program {
-        Program::Shell(shell, line) => {
-            let shell = match shell {
-                Shell::Sh => "sh",
-                Shell::Bash => "bash",
-            };
-            vec![shell.into(), "-c".into(), line.into()]
+impl Program {
+    /// The program and its arguments, as they are written.
+    #[must_use]
+    pub fn words(&self) -> Vec<OsString> {
+        match self {
+            Self::Shell(shell, line) => {
+                let shell = match shell {
+                    Shell::Sh => "sh",
+                    Shell::Bash => "bash",
+                };
+                vec![shell.into(), "-c".into(), line.into()]
+            }
+            Self::Argv(argv) => argv.iter().map(OsString::from).collect(),
         }
-        Program::Argv(argv) => argv.iter().map(OsString::from).collect(),
     }
 }
 
@@ -211,3 +215,6 @@ fn effort(payload: &str) -> Option<String> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

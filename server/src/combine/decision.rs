@@ -3,7 +3,7 @@ use std::sync::Arc;
 use hookd_json::{Map, Value};
 use hookd_rules::Catalog;
 
-use super::{Asks, Forms, Halt, Settled, Vote, Voter, downgrade, settle};
+use super::{Asks, Forms, Halt, Settled, Vote, Voter, downgrade, settle, withheld};
 use crate::model::{Answer, Cause, DecidedBy, Decision, Form, Note, Rewrite, RuleResult, Trigger, Verdict};
 
 /// All that one walk through the rules of an event gave.
@@ -54,6 +54,9 @@ pub fn decide(catalog: &Catalog, trigger: &Trigger, walked: Walked) -> Decision 
         halt: halt.is_some(),
     };
     let downgraded = downgrade(event, settled.verdict, asks, trigger.capabilities, catalog.fallbacks);
+    if downgraded.context_withheld {
+        withheld::name_context(&mut results);
+    }
 
     let mut decided_by = decided_by(catalog, &settled, &results);
     let mut reason = reason(catalog, trigger, &settled, &results);
@@ -61,11 +64,8 @@ pub fn decide(catalog: &Catalog, trigger: &Trigger, walked: Walked) -> Decision 
         let nobody = DecidedBy { cause: Cause::Capability, rule_id: Arc::from(""), tier: None, file: None };
         decided_by = Some(DecidedBy { cause: Cause::Capability, ..decided_by.unwrap_or(nobody) });
         if downgraded.rewrite_withheld {
-            reason = "the call was rewritten and this agent cannot carry a rewrite out".to_owned();
-            if let Some(params) = &modified_params {
-                reason.push_str("; the corrected parameters are ");
-                reason.push_str(params);
-            }
+            decided_by = withheld::rewriter(&walked.rewrites).or(decided_by);
+            reason = withheld::rewrite_reason(modified_params.as_deref(), modified_result.as_deref(), &reason);
         } else if downgraded.verdict == Verdict::Block {
             let wish = if settled.verdict == Verdict::Defer { "a decision outside" } else { "a person's consent" };
             let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
@@ -75,7 +75,7 @@ pub fn decide(catalog: &Catalog, trigger: &Trigger, walked: Walked) -> Decision 
     // What comes with an ALLOW (permissions, an answer in the person's place) counts as the ALLOW itself does.
     let allowed = |index| {
         let by = |vote: &Vote| vote.voter == Voter::Rule(index) && vote.form == final_form && may_allow(vote.tier);
-        downgraded.verdict == Verdict::Allow && walked.votes.iter().any(by)
+        settled.verdict == Verdict::Allow && downgraded.verdict == Verdict::Allow && walked.votes.iter().any(by)
     };
     // A call that does not run has no parameters to run with.
     let runs = !(downgraded.verdict == Verdict::Block && event.prevents());

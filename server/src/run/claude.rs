@@ -11,12 +11,10 @@
 //! - What starts with `{` and is broken, has a key of a wrong type or an unknown word is a failure, never plain text.
 //! - A key that would decide and stands in the wrong place is a failure, not silence.
 
-mod environment;
 mod exit;
 mod input;
 mod output;
 
-pub(super) use environment::{Variables, argv};
 pub(super) use exit::exited;
 pub(super) use input::write;
 pub(super) use output::parse;

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use hookd_rules::{CommandHandler, Program, Shell};
+use hookd_rules::{CallFacts, CommandHandler};
 use hookd_runner::{Class, Command, End, Finished, Limits, Overloaded, Runner};
 use tokio::time::Instant;
 
@@ -23,10 +23,6 @@ use crate::model::{Failed, Failure, Protocol, Ran, Rule, Trigger};
 
 /// Longest message that is taken from stderr, in bytes.
 const MESSAGE_BYTES: usize = 4096;
-
-/// Longest value of a variable that holds something of the caller's, in bytes. One that is longer is left out, since
-/// it would keep the program from starting; it stands in the input anyway.
-const IDENTIFIER_BYTES: usize = 4096;
 
 /// Starts the programs of command handlers.
 #[derive(Debug)]
@@ -130,19 +126,6 @@ fn class(rule: &Rule) -> Class {
     if rule.tier.is_central() { Class::Central } else { Class::Other }
 }
 
-fn argv(program: &Program) -> Vec<OsString> {
-    match program {
-        Program::Shell(shell, line) => {
-            let shell = match shell {
-                Shell::Sh => "sh",
-                Shell::Bash => "bash",
-            };
-            vec![shell.into(), "-c".into(), line.into()]
-        }
-        Program::Argv(argv) => argv.iter().map(OsString::from).collect(),
-    }
-}
-
 /// Central commands run where their rule file lies: the caller's directory is data to them, never a place where
 /// code is looked up. The others run in the caller's directory, or in hookd's own where the caller names none.
 fn directory(rule: &Rule, trigger: &Trigger, handler: &CommandHandler) -> Option<PathBuf> {
@@ -160,22 +143,23 @@ fn directory_of(file: &Path) -> PathBuf {
     file.parent().unwrap_or(Path::new("/")).to_owned()
 }
 
-type Variables = Vec<(OsString, OsString)>;
-
 /// The program of a rule and the variables that are the event's, as its protocol has them.
-fn program(rule: &Rule, trigger: &Trigger, handler: &CommandHandler) -> Result<(Vec<OsString>, Variables), Failed> {
-    let own = hook_variables(rule, trigger);
-    match rule.protocol {
-        Protocol::Native => Ok((argv(&handler.program), own.collect())),
-        Protocol::ClaudeCode => {
-            let agents = claude::Variables::of(rule, trigger);
-            let argv = match &handler.program {
-                Program::Argv(words) => claude::argv(words, &agents)?,
-                shell @ Program::Shell(..) => argv(shell),
-            };
-            Ok((argv, own.chain(variables(agents.list())).collect()))
-        }
-    }
+fn program(
+    rule: &Rule,
+    trigger: &Trigger,
+    handler: &CommandHandler,
+) -> Result<(Vec<OsString>, Vec<(OsString, OsString)>), Failed> {
+    let call = CallFacts {
+        event: &trigger.event_name,
+        tool: trigger.tool_call.as_ref().map_or("", |call| call.tool.as_str()),
+        session_id: &trigger.session_id,
+        decision_id: &trigger.decision_id,
+        cwd: &trigger.cwd,
+        workspace_roots: &trigger.session.workspace_roots,
+        payload: &trigger.payload,
+        traceparent: &trigger.traceparent,
+    };
+    rule.program(handler, &call).map_err(|why| Failed::new(Failure::DidNotStart, why))
 }
 
 /// The program of a rule of the server's and the variables that go with it, for a caller that runs it on its side.
@@ -203,24 +187,6 @@ fn base_environment(path: &str, server: &HashMap<OsString, OsString>) -> Vec<(Os
     let lang = server.get(std::ffi::OsStr::new("LANG")).cloned().unwrap_or_else(|| "C.UTF-8".into());
     environment.push(("LANG".into(), lang));
     environment
-}
-
-fn hook_variables<'a>(rule: &'a Rule, trigger: &'a Trigger) -> impl Iterator<Item = (OsString, OsString)> + use<'a> {
-    let tool = trigger.tool_call.as_ref().map_or("", |call| call.tool.as_str());
-    variables([
-        ("HOOKD_EVENT", &*trigger.event_name),
-        ("HOOKD_TOOL", tool),
-        ("HOOKD_SESSION_ID", &trigger.session_id),
-        ("HOOKD_RULE_ID", &rule.id),
-        ("HOOKD_DECISION_ID", &trigger.decision_id),
-        ("HOOKD_CWD", &trigger.cwd),
-    ])
-}
-
-fn variables<const N: usize>(all: [(&'static str, &str); N]) -> impl Iterator<Item = (OsString, OsString)> {
-    all.into_iter()
-        .filter(|(_, value)| !value.is_empty() && value.len() <= IDENTIFIER_BYTES && !value.contains('\0'))
-        .map(|(name, value)| (name.into(), value.into()))
 }
 
 fn overloaded(overloaded: &Overloaded) -> Failed {

@@ -18,11 +18,17 @@ mod flood;
 #[cfg(test)]
 mod gate;
 #[cfg(test)]
+mod http_hooks;
+#[cfg(test)]
+mod http_hooks;
+#[cfg(test)]
 mod laws;
 #[cfg(test)]
 mod quickstart;
 #[cfg(test)]
 mod readme;
+#[cfg(test)]
+mod relay;
 #[cfg(test)]
 mod reload;
 #[cfg(test)]

@@ -4,6 +4,7 @@
 mod asking;
 mod checking;
 mod server;
+mod trust;
 mod usage;
 
 use std::{

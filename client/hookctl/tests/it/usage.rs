@@ -72,7 +72,8 @@ fn wrong_usage_exits_64_and_writes_nothing_on_standard_output() {
     }
     let ran = run(&["trigger", "--input", "-"], "{\"event\":\"Stop\",\"toolcall\":{}}");
     let err = "hookctl: standard input: unknown key `toolcall` in the event, expected `event`, `sessionId`, `timestamp`, \
-               `toolCall`, `cwd`, `payload`, `caller`, `requestId`\n";
+               `toolCall`, `cwd`, `payload`, `caller`, `requestId`, `turnId`, `transcriptPath`, `permissionMode`, `model`, \
+               `capabilities`, `expectedPolicyRevision`, `workspaceRoots`\n";
     assert_eq!(ran.err, err);
     let ran = run(&["trigger", "PreToolUse", "--tool", "t", "--params", "[1]"], "");
     assert_eq!(ran.err, "hookctl: `--params` is an array, expected a JSON object\n");

@@ -86,14 +86,8 @@ fn a_hostile_file_gets_nothing_but_a_named_refusal() {
             json!([{ "event": "Stop", "matcher": "(a|".repeat(400), "handler": {} }]),
             "a matcher has 1200 bytes, at most 1024 are taken".to_owned(),
         ),
-        (
-            when(&"[1].all(x, [1].exists(y, true)) && ".repeat(9)),
-            "its conditions hold more than 8 macros".to_owned(),
-        ),
-        (
-            when(&"tool.matches('(a{90}){90}') || ".repeat(65)),
-            "holds more than 64 regular expressions".to_owned(),
-        ),
+        (when(&"[1].all(x, [1].exists(y, true)) && ".repeat(9)), "its conditions hold more than 8 macros".to_owned()),
+        (when(&"tool.matches('(a{90}){90}') || ".repeat(65)), "holds more than 64 regular expressions".to_owned()),
     ] {
         assert_eq!(compiled(rules).map(|offered| offered.rules.len()), Err(refused));
     }
@@ -118,6 +112,31 @@ fn broken_files_and_tiers_above_are_refused_as_a_whole() {
     assert_eq!(compile(b"\xff", Tier::Plugin), Err("is not UTF-8 from byte 0 on".to_owned()));
     assert_eq!(compile(b"", Tier::Plugin), Err("the file is empty, one without rules is `{}`".to_owned()));
     assert!(compile(b"{\"hooks\":[}", Tier::Plugin).is_err_and(|why| why.starts_with("cannot be read: line 1")));
+}
+
+#[test]
+fn a_format_that_is_said_has_to_be_the_one_that_is_there() {
+    let claude = r#"{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"a"},{"type":"prompt","prompt":"b"},
+                     {"type":"command","command":"c"}]}]}}"#;
+    let compile = |content: &str, format| {
+        let file = OfferedFile { format, ..file(Tier::Shared) };
+        Offered::compile(content.as_bytes(), file, &LoadSettings::default())
+            .map(|offered| offered.rules.iter().map(|rule| rule.index).collect::<Vec<_>>())
+    };
+    for format in ["", "claude-code"] {
+        assert_eq!(compile(claude, format), Ok(vec![0, 2]));
+        assert_eq!(compile("{}", format), Ok(vec![]));
+    }
+    for format in ["", "hookd"] {
+        assert_eq!(compile(r#"{"hooks":[]}"#, format), Ok(vec![]));
+    }
+    for (content, format, why) in [
+        (claude, "hookd", "is not in the form `hookd`, as its format says"),
+        (r#"{"hooks":[]}"#, "claude-code", "is not in the form `claude-code`, as its format says"),
+        (claude, "toml", "its format is `toml`, not `hookd` or `claude-code`"),
+    ] {
+        assert_eq!(compile(content, format), Err(why.to_owned()));
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 use std::{fs, os::unix::fs::PermissionsExt as _, sync::Arc};
 
+use hookd_rules::{Program, Shell};
+
 use super::*;
 use crate::{
     model::{Tier, Verdict},

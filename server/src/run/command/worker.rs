@@ -7,7 +7,7 @@ use hookd_rules::{CommandHandler, Rule, Worker};
 use hookd_runner::{Answered, Command, End, Finished, Said, WorkerSettings, Workers};
 use tokio::time::Instant;
 
-use super::{Commands, Started, argv, class, cut, directory_of, message, overloaded, variables};
+use super::{Commands, Started, class, cut, directory_of, message, overloaded};
 use crate::{
     model::{Failed, Failure, Protocol, Ran},
     run::output::{self, Expect},
@@ -50,8 +50,8 @@ pub(super) fn ask_in_background(
 /// tier: where the caller works stands in the input.
 fn pool(commands: &Commands, rule: &Rule, handler: &CommandHandler, worker: &Worker) -> Workers {
     let command = Command {
-        argv: argv(&handler.program),
-        env: commands.env(variables([("HOOKD_RULE_ID", &rule.id)]), handler),
+        argv: handler.program.words(),
+        env: commands.env(std::iter::once(("HOOKD_RULE_ID".into(), (*rule.id).into())), handler),
         cwd: Some(handler.cwd.clone().unwrap_or_else(|| directory_of(&rule.file))),
         stdin: Vec::new(),
     };
