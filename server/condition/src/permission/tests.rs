@@ -1,7 +1,5 @@
 use proptest::prelude::*;
 
-use hookd_json::Value;
-
 use super::*;
 use crate::{Call, Claimed};
 
