@@ -81,7 +81,7 @@ struct Parameter {
 }
 
 /// The longest rule, in bytes.
-const MAX_TEXT: usize = 4096;
+const MAX_TEXT: usize = 1024;
 
 /// Tools whose rules have the form of the first one's.
 const FAMILIES: [&[&str]; 4] = [

@@ -256,6 +256,8 @@ impl Bounds {
                     self.weight = self.weight.saturating_add(weight);
                 }
             }
+            // The permission rules of files and hosts are patterns, those of shell commands are compared part by part.
+            "if" if !text.trim_start().starts_with("Bash") => self.patterns = self.patterns.saturating_add(1),
             // Expressions stand here, and between `${` and `}` in values; names count wherever they stand there.
             _ if key == "when" || text.contains("${") => {
                 let words = || text.split(|char: char| !(char.is_alphanumeric() || char == '_'));

@@ -1,5 +1,7 @@
 use proptest::prelude::*;
 
+use hookd_json::Value;
+
 use super::*;
 use crate::{Call, Claimed};
 
