@@ -10,6 +10,8 @@ mod cases_loading;
 #[cfg(test)]
 mod cases_processes;
 #[cfg(test)]
+mod claude_handlers;
+#[cfg(test)]
 mod conditions;
 #[cfg(test)]
 mod drain;
@@ -17,8 +19,6 @@ mod drain;
 mod flood;
 #[cfg(test)]
 mod gate;
-#[cfg(test)]
-mod http_hooks;
 #[cfg(test)]
 mod http_hooks;
 #[cfg(test)]
