@@ -5,7 +5,9 @@ use std::{fs, time::Duration};
 
 use hookd_tests::{
     Hookd, HookdBuilder, HttpStub, Reply, Request, TriggerRequestExt as _, event, eventually, http, post_tool_use,
-    pre_tool_use, rule, said, sh, v1::{Caller, ToolCall, TriggerRequest}, with,
+    pre_tool_use, rule, said, sh,
+    v1::{Caller, ToolCall, TriggerRequest},
+    with,
 };
 use serde_json::{Value, json};
 
@@ -233,9 +235,13 @@ async fn case_035_an_allow_does_not_outrank_a_denial_from_below() {
 async fn case_039_feedback_after_a_tool_ran_reaches_the_model() {
     let hookd = Hookd::builder()
         .managed(json!([hook("lint", "PostToolUse", sh("echo fix >&2; exit 2"))]))
-        .shared(json!([hook("redacts", "PostToolUse", sh(&print(
-            r#"{"hookSpecificOutput":{"hookEventName":"PostToolUse","updatedToolOutput":{"stdout":"[hidden]"}}}"#
-        )))]))
+        .shared(json!([hook(
+            "redacts",
+            "PostToolUse",
+            sh(&print(
+                r#"{"hookSpecificOutput":{"hookEventName":"PostToolUse","updatedToolOutput":{"stdout":"[hidden]"}}}"#
+            ))
+        )]))
         .start()
         .await;
     let answer = hookd.trigger(post_tool_use("Bash", json!({}), json!({ "stdout": "secret" }))).await;
@@ -306,8 +312,9 @@ fn whole_call() -> TriggerRequest {
             elapsed: Some(Duration::from_millis(12).try_into().unwrap()),
             ..ToolCall::default()
         }),
-        payload_json: r#"{"mcp_server":{"name":"db","source":"user"},"effort":{"level":"high"},"tool_input":{"forged":1}}"#
-            .to_owned(),
+        payload_json:
+            r#"{"mcp_server":{"name":"db","source":"user"},"effort":{"level":"high"},"tool_input":{"forged":1}}"#
+                .to_owned(),
         workspace_roots: vec!["/w".to_owned()],
         ..TriggerRequest::default()
     }
@@ -327,8 +334,10 @@ async fn case_071_case_074_a_hook_reads_that_agents_object_byte_by_byte_sync_asy
     let hookd = Hookd::builder()
         .managed(json!([
             hook("sync", "PostToolUse", sh("cat >$TMPDIR/sync")),
-            with(hook("async", "PostToolUse", sh("cat >$TMPDIR/part; mv $TMPDIR/part $TMPDIR/async")),
-                 json!({ "async": true })),
+            with(
+                hook("async", "PostToolUse", sh("cat >$TMPDIR/part; mv $TMPDIR/part $TMPDIR/async")),
+                json!({ "async": true })
+            ),
             hook("http", "PostToolUse", http(&stub.url("/"))),
         ]))
         .env("LANG", "C")
@@ -337,7 +346,8 @@ async fn case_071_case_074_a_hook_reads_that_agents_object_byte_by_byte_sync_asy
     hookd.trigger(whole_call()).await;
     assert_eq!(fs::read_to_string(hookd.path("tmp/sync")).unwrap(), WHOLE_INPUT);
     assert_eq!(stub.wait_for(1).await[0].body, WHOLE_INPUT);
-    let late = eventually("the async hook has read its input", async || fs::read_to_string(hookd.path("tmp/async")).ok());
+    let late =
+        eventually("the async hook has read its input", async || fs::read_to_string(hookd.path("tmp/async")).ok());
     assert_eq!(late.await, WHOLE_INPUT);
 }
 
@@ -365,9 +375,7 @@ async fn a_hook_sees_the_form_at_its_turn() {
 
 #[tokio::test]
 async fn case_075_case_103_the_environment_is_that_agents_and_holds_no_secrets() {
-    let dump = |file: &str| {
-        sh(&format!("env | grep -v '^\\(PWD\\|OLDPWD\\|SHLVL\\|_\\)=' | sort >$TMPDIR/{file}"))
-    };
+    let dump = |file: &str| sh(&format!("env | grep -v '^\\(PWD\\|OLDPWD\\|SHLVL\\|_\\)=' | sort >$TMPDIR/{file}"));
     let file = json!({ "hooks": { "PostToolUse": [{ "hooks": [dump("plugin")] }] } }).to_string();
     let hookd = Hookd::builder()
         .managed(json!([hook("env", "PostToolUse", dump("managed"))]))
@@ -385,9 +393,23 @@ async fn case_075_case_103_the_environment_is_that_agents_and_holds_no_secrets()
     let names = |text: &str| text.lines().map(|line| line.split('=').next().unwrap().to_owned()).collect::<Vec<_>>();
     let managed = fs::read_to_string(hookd.path("tmp/managed")).unwrap();
     let shared_names = [
-        "CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_SESSION_ID", "CLAUDE_EFFORT", "CLAUDE_PROJECT_DIR",
-        "HOME", "HOOKD_CWD", "HOOKD_DECISION_ID", "HOOKD_EVENT", "HOOKD_RULE_ID", "HOOKD_SESSION_ID", "HOOKD_TOOL",
-        "LANG", "PATH", "PYTHONUTF8", "TMPDIR", "TRACEPARENT",
+        "CLAUDECODE",
+        "CLAUDE_CODE_CHILD_SESSION",
+        "CLAUDE_CODE_SESSION_ID",
+        "CLAUDE_EFFORT",
+        "CLAUDE_PROJECT_DIR",
+        "HOME",
+        "HOOKD_CWD",
+        "HOOKD_DECISION_ID",
+        "HOOKD_EVENT",
+        "HOOKD_RULE_ID",
+        "HOOKD_SESSION_ID",
+        "HOOKD_TOOL",
+        "LANG",
+        "PATH",
+        "PYTHONUTF8",
+        "TMPDIR",
+        "TRACEPARENT",
     ];
     assert_eq!(names(&managed), shared_names);
     for line in ["CLAUDE_PROJECT_DIR=/w", "CLAUDE_CODE_SESSION_ID=abc", "CLAUDE_EFFORT=high", "CLAUDECODE=1"] {
@@ -430,12 +452,14 @@ async fn case_058_a_space_in_a_path_is_a_failure_of_an_unquoted_command_and_none
 async fn case_059_case_061_a_central_hook_runs_beside_its_file_and_a_projects_where_the_agent_works() {
     let here = sh("pwd >&2; exit 2");
     let of = |id: &str| with(hook(id, "PreToolUse", here.clone()), json!({ "matcher": format!("^{id}$") }));
-    let hookd =
-        Hookd::builder().managed(json!([of("central")])).shared(json!([of("project")])).start().await;
+    let hookd = Hookd::builder().managed(json!([of("central")])).shared(json!([of("project")])).start().await;
     let folder = fs::canonicalize(hookd.path("tmp")).unwrap();
     let central = hookd.trigger(pre_tool_use("central", json!({})).in_cwd(&folder)).await.reason;
     assert_eq!(fs::canonicalize(central).unwrap(), fs::canonicalize(hookd.path("managed")).unwrap());
-    assert_eq!(hookd.trigger(pre_tool_use("project", json!({})).in_cwd(&folder)).await.reason, folder.to_str().unwrap());
+    assert_eq!(
+        hookd.trigger(pre_tool_use("project", json!({})).in_cwd(&folder)).await.reason,
+        folder.to_str().unwrap()
+    );
 }
 
 #[tokio::test]
@@ -443,7 +467,8 @@ async fn case_070_case_073_case_078_long_texts_arrive_whole_and_broken_ones_are_
     let long = "é".repeat(50_000);
     let denies = json!({ "hookSpecificOutput": {
         "hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": long } });
-    let tells = json!({ "hookSpecificOutput": { "hookEventName": "PreToolUse", "additionalContext": "w".repeat(10_001) } });
+    let tells =
+        json!({ "hookSpecificOutput": { "hookEventName": "PreToolUse", "additionalContext": "w".repeat(10_001) } });
     let surrogate = r#"printf '%s' '{"decision":"approve","reason":"\ud800"}'"#;
     let hookd = Hookd::builder()
         .managed(json!([
@@ -569,7 +594,10 @@ async fn each_event_has_its_own_outputs_and_the_highest_tier_wins_key_by_key() {
         .shared(json!([
             hook("s", "SessionStart", sh("echo plain text")),
             on("project", hook("grants", "PermissionRequest", request(grants))),
-            on("denied", hook("denies", "PermissionRequest", request(r#""behavior":"deny","message":"m","interrupt":true"#))),
+            on(
+                "denied",
+                hook("denies", "PermissionRequest", request(r#""behavior":"deny","message":"m","interrupt":true"#))
+            ),
         ]))
         .start()
         .await;
@@ -600,7 +628,10 @@ async fn halts_prompts_and_stops_are_answered_as_the_contract_says() {
         .local(json!([
             hook("halts", "PreToolUse", sh(&stop)),
             prompt("context", "echo 'be brief'"),
-            prompt("title", &print(r#"{"hookSpecificOutput":{"hookEventName":"UserPromptSubmit","sessionTitle":"t"}}"#)),
+            prompt(
+                "title",
+                &print(r#"{"hookSpecificOutput":{"hookEventName":"UserPromptSubmit","sessionTitle":"t"}}"#)
+            ),
             hook("next", "SubagentStop", sh(&go_on)),
             hook("tree", "WorktreeCreate", sh("echo making; echo /w/tree; echo")),
             hook("fails", "TaskCreated", sh(&stop)),
@@ -636,7 +667,8 @@ async fn halts_prompts_and_stops_are_answered_as_the_contract_says() {
 
 #[tokio::test]
 async fn an_answer_over_the_limit_loses_outputs_of_the_event_before_its_verdict() {
-    let output = json!({ "hookSpecificOutput": { "hookEventName": "UserPromptSubmit", "sessionTitle": "t".repeat(60_000) } });
+    let output =
+        json!({ "hookSpecificOutput": { "hookEventName": "UserPromptSubmit", "sessionTitle": "t".repeat(60_000) } });
     let hookd = Hookd::builder()
         .managed(json!([hook("long", "UserPromptSubmit", sh("cat output.txt"))]))
         .shared(json!([hook("no", "UserPromptSubmit", sh("echo no >&2; exit 2"))]))
@@ -646,6 +678,9 @@ async fn an_answer_over_the_limit_loses_outputs_of_the_event_before_its_verdict(
         .await;
     let answer = hookd.trigger(event("UserPromptSubmit").with_payload(json!({ "prompt": "p" }))).await;
     let value = said(&answer);
-    assert_eq!((&value["verdict"], &value["reason"], &value["truncated"]), (&json!("block"), &json!("no"), &json!(true)));
+    assert_eq!(
+        (&value["verdict"], &value["reason"], &value["truncated"]),
+        (&json!("block"), &json!("no"), &json!(true))
+    );
     assert_eq!(answer.event_output_json, None);
 }
