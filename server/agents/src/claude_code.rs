@@ -21,8 +21,14 @@ const KINDS: [(&str, &[&str]); 7] = [
 /// Outputs of an event that stand beside `hookSpecificOutput` and not in it.
 const AT_THE_TOP: [&str; 2] = ["suppressOutput", "terminalSequence"];
 
-/// Outputs that give consent or an answer in the person's place, so that they go with no block, question or delay.
-const GRANTS: [&str; 4] = ["action", "content", "updatedPermissions", "worktreePath"];
+/// Outputs that give consent or an answer in the person's place, and the events that have them. They go with no block,
+/// question or delay.
+const GRANTS: [(&str, &[&str]); 4] = [
+    ("action", &["Elicitation", "ElicitationResult"]),
+    ("content", &["Elicitation", "ElicitationResult"]),
+    ("updatedPermissions", &["PermissionRequest"]),
+    ("worktreePath", &["WorktreeCreate"]),
+];
 
 pub(crate) fn read(event: Option<&str>, fields: &mut Fields) -> Result<Draft, Problem> {
     let native_event = event_name(event, fields, "hook_event_name")?;
@@ -119,10 +125,12 @@ pub(crate) fn write(call: &Call, told: Told) -> Answer {
     let mut top = universal(&told);
     let mut specific = Map::new();
     for (key, value) in &told.extra {
-        let grants = GRANTS.contains(&key.as_str());
+        let fits = GRANTS.iter().find(|(grant, _)| grant == key).is_none_or(|(_, events)| {
+            events.contains(&event) && matches!(told.verdict, Verdict::Nothing | Verdict::Allow)
+        });
         if AT_THE_TOP.contains(&key.as_str()) {
             top.insert(key.clone(), value.clone());
-        } else if key != "interrupt" && (!grants || matches!(told.verdict, Verdict::Nothing | Verdict::Allow)) {
+        } else if fits && key != "interrupt" {
             specific.insert(key.clone(), value.clone());
         }
     }

@@ -220,3 +220,80 @@ fn whole(number: &hookd_json::Number) -> Option<u64> {
     let digits = text.split_once('.').map_or(text.as_str(), |(whole, _)| whole);
     digits.parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(text: &str) -> Fields {
+        Fields::parse(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn what_is_no_object_is_refused_with_a_place() {
+        for (input, expected) in [
+            (&b"\xef\xbb\xbf{}"[..], "the input is not JSON: expected value at line 1 column 1"),
+            (b"{\"a\":\"\xff\"}", "the input is not UTF-8: byte 6 begins no character"),
+            (b"{\"a\":1,\"a\":2}", "the input is not JSON: duplicate key `a` at line 1 column 12"),
+            (b"{} {}", "the input is not JSON: trailing characters at line 1 column 4"),
+            (b"[]", "the input is an array, not an object"),
+        ] {
+            assert_eq!(Fields::parse(input).map(|_| ()).map_err(|error| error.to_string()), Err(expected.to_owned()));
+        }
+    }
+
+    #[test]
+    fn what_has_another_type_is_left_to_the_payload() {
+        let mut fields = fields(r#"{"a":7,"b":null,"c":"x","d":-1,"e":"soon","f":[1]}"#);
+        assert_eq!(
+            (fields.text("a"), fields.text("b"), fields.text("c")),
+            (String::new(), String::new(), "x".to_owned())
+        );
+        assert_eq!((fields.take_millis("d"), fields.take_time("e")), (None, None));
+        assert_eq!(fields.take_texts("f"), [""; 0]);
+        assert_eq!(fields.into_payload(), r#"{"a":7,"d":-1,"e":"soon","f":[1]}"#);
+    }
+
+    #[test]
+    fn times_are_read_in_both_forms() {
+        for (input, time) in [
+            (r#"{"t":1787306400500}"#, Some((1_787_306_400, 500_000_000))),
+            (r#"{"t":1787306400500.9}"#, Some((1_787_306_400, 500_000_000))),
+            (r#"{"t":"2026-08-21T10:00:00.5Z"}"#, Some((1_787_306_400, 500_000_000))),
+            (r#"{"t":1e400}"#, None),
+            (r#"{"t":99999999999999999999999}"#, None),
+        ] {
+            let read = fields(input).take_time("t").map(|time| (time.seconds, time.nanos));
+            assert_eq!(read, time, "{input}");
+        }
+        let elapsed = fields(r#"{"ms":12.9}"#).take_millis("ms");
+        assert_eq!(elapsed, Some(prost_types::Duration { seconds: 0, nanos: 12_000_000 }));
+    }
+
+    #[test]
+    fn case_074_parameters_become_an_object_with_digits_as_they_came() {
+        for (input, params, wrapped) in [
+            (r#"{"p":{"id":9007199254740993,"n":1.0}}"#, r#"{"id":9007199254740993,"n":1.0}"#, false),
+            (r#"{"p":"{\"a\":1}"}"#, r#"{"a":1}"#, false),
+            (r#"{"p":null}"#, "{}", false),
+            (r#"{"p":""}"#, "{}", false),
+            ("{}", "{}", false),
+            (r#"{"p":"*** Begin Patch"}"#, r#"{"input":"*** Begin Patch"}"#, true),
+            (r#"{"p":"[1]"}"#, r#"{"input":"[1]"}"#, true),
+            (r#"{"p":[1]}"#, r#"{"input":[1]}"#, true),
+        ] {
+            let mut fields = fields(input);
+            assert_eq!((fields.params_text("p").as_str(), fields.params_are_wrapped()), (params, wrapped), "{input}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_not_given_twice() {
+        let mut fields = fields(r#"{"response":"a","last_assistant_message":"b","x":1}"#);
+        fields.rename("response", "last_assistant_message");
+        fields.rename("x", "y");
+        fields.put("y", "z");
+        assert_eq!(fields.into_payload(), r#"{"response":"a","last_assistant_message":"b","y":1}"#);
+        assert_eq!(Fields::default().into_payload(), "");
+    }
+}

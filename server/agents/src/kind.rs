@@ -6,8 +6,9 @@ use crate::v1;
 /// hold `_`.
 pub(crate) fn split_double_underscore(call: &mut v1::ToolCall) {
     let split = call.tool.strip_prefix("mcp__").and_then(|rest| rest.rsplit_once("__"));
+    let split = split.map(|(server, tool)| (server.to_owned(), tool.to_owned()));
     if let Some((server, tool)) = split.filter(|(server, _)| !server.is_empty()) {
-        mcp(call, &server.to_owned(), &tool.to_owned());
+        mcp(call, &server, &tool);
     }
 }
 

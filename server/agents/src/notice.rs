@@ -54,3 +54,49 @@ pub(crate) fn in_shape_of(original: &Value, text: &str) -> Value {
     // Nothing of it could hold a text: then the text itself is the result, whatever becomes of it.
     text.map_or(shaped, Value::String)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_text_ends_with_who_said_it() {
+        let response = |rule: &str, id: &str| v1::TriggerResponse {
+            decided_by: Some(v1::DecidedBy { rule_id: rule.to_owned(), ..Default::default() }),
+            decision_id: id.to_owned(),
+            ..Default::default()
+        };
+        for (reason, rule, id, text) in [
+            ("no", "r", "d", "no (r, d)"),
+            ("no", "", "d", "no (d)"),
+            ("no", "r", "", "no (r)"),
+            ("no", "", "", "no"),
+            (" \n", "r", "d", "blocked (r, d)"),
+        ] {
+            assert_eq!(signed(reason, &response(rule, id), "blocked"), text);
+        }
+        assert_eq!(signed("no", &v1::TriggerResponse::default(), ""), "no");
+    }
+
+    #[test]
+    fn what_is_quoted_is_cut_between_characters() {
+        assert_eq!(quoted("é"), "é");
+        let long = "é".repeat(MAX_QUOTED);
+        let expected = format!("{}… (8192 bytes in all)", "é".repeat(MAX_QUOTED / 2));
+        assert_eq!(quoted(&long), expected);
+    }
+
+    #[test]
+    fn a_text_takes_the_shape_of_the_result_that_it_replaces() {
+        for (original, shaped) in [
+            (json!({"stdout": "key", "stderr": "x", "code": 1}), json!({"stdout": "t", "stderr": "", "code": 1})),
+            (json!([{"type": "text", "text": "key"}]), json!([{"type": "text", "text": "t"}])),
+            (json!({"code": 1}), json!("t")),
+            (json!("key"), json!("t")),
+        ] {
+            assert_eq!(in_shape_of(&original, "t"), shaped);
+        }
+    }
+}

@@ -57,7 +57,8 @@ pub struct ReadError {
 }
 
 impl ReadError {
-    /// The native event, as far as the input lets it be seen, for the answer's form. `None`: it cannot be seen.
+    /// The native event for the answer's form: what was given beside the input, or else as far as the input lets it be
+    /// seen. `None`: it cannot be seen.
     #[must_use]
     pub fn native_event(&self) -> Option<&str> {
         self.native_event.as_deref()
@@ -83,7 +84,8 @@ pub(crate) struct Draft {
 pub fn read(native: &Native<'_>) -> Result<Call, ReadError> {
     let native_event = native.event.filter(|event| !event.is_empty());
     let failed = |problem| {
-        let seen = sniff(native.agent, native.input).or_else(|| native_event.map(str::to_owned));
+        // Within an input that cannot be read, parameters that a model chose look like any other part.
+        let seen = native_event.map(str::to_owned).or_else(|| sniff(native.agent, native.input));
         ReadError { problem, native_event: seen }
     };
     let mut fields = Fields::parse(native.input).map_err(failed)?;
@@ -190,4 +192,68 @@ fn value_of_key(text: &str) -> Option<&str> {
     let (name, _) = rest.split_once('"')?;
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     (!name.is_empty() && name.len() <= 128 && name.chars().all(plain)).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_event_of_a_broken_input_is_seen_where_it_is_said_once() {
+        for (input, event) in [
+            (r#"{"hook_event_name":"Stop","#, Some("Stop")),
+            ("{\"hook_event_name\" :\n \"Stop\"", Some("Stop")),
+            (r#"{"hook_event_name":"Stop","hook_event_name":"Stop""#, Some("Stop")),
+            (r#"{"hook_event_name":"PreToolUse","x":{"hook_event_name":"Stop""#, None),
+            (r#"{"hook_event_name":"Stop"#, None),
+            (r#"{"hook_event_name":"S t"}"#, None),
+            (r#"{"hook_event_name":7"#, None),
+            ("", None),
+        ] {
+            assert_eq!(sniff(Agent::ClaudeCode, input.as_bytes()).as_deref(), event, "{input}");
+        }
+    }
+
+    #[test]
+    fn parameters_do_not_choose_the_event_of_an_input_that_cannot_be_read() {
+        let input = br#"{"toolName":"bash","toolArgs":{"hook_event_name":"Stop","command":"\ud800"}}"#;
+        let native =
+            Native { agent: Agent::CopilotCli, event: Some("preToolUse"), input, transport: Transport::Command };
+        assert_eq!(read(&native).unwrap_err().native_event(), Some("preToolUse"));
+    }
+
+    #[test]
+    fn the_id_of_a_call_depends_on_session_tool_and_parameters_alone() {
+        let call = |tool: &str, params: &str| v1::ToolCall {
+            tool: tool.to_owned(),
+            params_json: params.to_owned(),
+            result_json: Some("1".to_owned()),
+            ..Default::default()
+        };
+        let ids = [("s", "ab", "c"), ("s", "a", "bc"), ("sa", "b", "c"), ("s", "ab", "d")]
+            .map(|(session, tool, params)| derived_id(session, &call(tool, params)));
+        assert_eq!(ids[0], derived_id("s", &v1::ToolCall { result_json: None, ..call("ab", "c") }));
+        assert_eq!(std::collections::HashSet::from(ids).len(), 4);
+    }
+
+    #[test]
+    fn the_payload_says_the_event_and_counts_before_what_stands_beside_it() {
+        let read = |event, input: &str| {
+            let native =
+                Native { agent: Agent::ClaudeCode, event, input: input.as_bytes(), transport: Transport::Command };
+            read(&native).map(|call| call.native_event).map_err(|error| error.to_string())
+        };
+        assert_eq!(read(Some("Stop"), r#"{"hook_event_name":"Setup"}"#).as_deref(), Ok("Setup"));
+        assert_eq!(read(Some("Stop"), "{}").as_deref(), Ok("Stop"));
+        let none = "the input does not say its event in `hook_event_name`, and no event was given beside it";
+        assert_eq!(read(Some(""), "{}"), Err(none.to_owned()));
+        assert_eq!(
+            read(None, r#"{"hook_event_name":"PreToolUse","tool_input":{}}"#),
+            Err("the input of PreToolUse has no `tool_name`".to_owned())
+        );
+        assert_eq!(
+            read(None, r#"{"hook_event_name":"PreToolUse","tool_name":7}"#),
+            Err("`tool_name` is a number, not a string".to_owned())
+        );
+    }
 }

@@ -83,8 +83,10 @@ impl Told {
         if call.can(Capability::AdditionalContext) {
             told.context = joined(&response.additional_context);
         }
-        if let Some(Value::Object(extra)) =
-            response.event_output_json.as_deref().and_then(|text| hookd_json::parse(text).ok())
+        let understood = !matches!(v1::Verdict::try_from(response.verdict), Ok(v1::Verdict::Unspecified) | Err(_));
+        if understood
+            && let Some(Value::Object(extra)) =
+                response.event_output_json.as_deref().and_then(|text| hookd_json::parse(text).ok())
         {
             told.extra = extra.into_iter().filter(|(key, _)| !decides(key)).collect();
         }
@@ -158,7 +160,7 @@ impl Told {
 }
 
 /// Keys of `event_output_json` that would be a decision: a verdict has fields of its own, and only those count.
-const DECIDING: [&str; 17] = [
+const DECIDING: [&str; 20] = [
     "hookEventName",
     "permissionDecision",
     "permissionDecisionReason",
@@ -176,6 +178,9 @@ const DECIDING: [&str; 17] = [
     "updatedMCPToolOutput",
     "modifiedArgs",
     "modifiedResult",
+    "updated_input",
+    "tool_input",
+    "overrideInput",
 ];
 
 fn because(what: &str, reason: &str) -> String {

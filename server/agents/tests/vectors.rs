@@ -1,9 +1,9 @@
 //! The golden vectors under `tests/vectors/`, in process: what each agent says, and what it gets.
 
-#![allow(missing_docs, reason = "a test")]
-
+#[cfg(test)]
 mod vectors {
     pub(crate) mod format;
+    mod properties;
 }
 
 use hookd_agents::{Agent, Native, Transport, answer, read};
