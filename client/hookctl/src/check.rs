@@ -55,15 +55,17 @@ fn picture(load: &Load, paint: Paint) -> String {
     if !load.problems.is_empty() && !load.files.is_empty() {
         text.push('\n');
     }
-    let mut table = Table::new(&["TIER", "RULES", "DEFAULTS", "ERRORS", "FILE"]);
+    let mut table = Table::new(&["TIER", "RULES", "REFUSED", "DEFAULTS", "ERRORS", "WARNINGS", "FILE"]);
     for file in &load.files {
-        let errors = errors_of(load, file);
-        let ink = if errors > 0 { Ink::Bad } else { Ink::Good };
+        let ink = |count: usize, ink| if count > 0 { ink } else { Ink::Good };
+        let (errors, warnings) = (count(load, file, Severity::Error), count(load, file, Severity::Warning));
         table.row([
             (file.tier.name().to_owned(), Ink::Plain),
             (file.rules.to_string(), Ink::Plain),
+            (file.refused.to_string(), ink(file.refused, Ink::Bad)),
             (file.defaults.to_string(), Ink::Plain),
-            (errors.to_string(), ink),
+            (errors.to_string(), ink(errors, Ink::Bad)),
+            (warnings.to_string(), ink(warnings, Ink::Warn)),
             (file.path.display().to_string(), Ink::Plain),
         ]);
     }
@@ -71,13 +73,13 @@ fn picture(load: &Load, paint: Paint) -> String {
     let errors = load.problems.iter().filter(|problem| problem.severity == Severity::Error).count();
     let warnings = load.problems.len().saturating_sub(errors);
     let rules = load.files.iter().map(|file| file.rules).sum::<usize>();
+    let refused = load.files.iter().map(|file| file.refused).sum::<usize>();
     let (verdict, ink) = if load.has_errors() { ("NOT IN ORDER", Ink::Bad) } else { ("IN ORDER", Ink::Good) };
-    let counts = [
-        counted(load.files.len(), "file"),
-        counted(rules, "rule"),
-        counted(errors, "error"),
-        counted(warnings, "warning"),
-    ];
+    let mut counts = vec![counted(load.files.len(), "file"), counted(rules, "rule")];
+    if refused > 0 {
+        counts.push(format!("{refused} refused"));
+    }
+    counts.extend([counted(errors, "error"), counted(warnings, "warning")]);
     text.push_str(&format!("{}  {}\n", paint.with(ink, verdict), counts.join(", ")));
     text
 }
@@ -90,8 +92,10 @@ fn machine(load: &Load) -> Value {
             "tier": file.tier.name(),
             "path": file.path.display().to_string(),
             "rules": file.rules,
+            "refused": file.refused,
             "defaults": file.defaults,
-            "errors": errors_of(load, file),
+            "errors": count(load, file, Severity::Error),
+            "warnings": count(load, file, Severity::Warning),
         })).collect::<Vec<_>>(),
     })
 }
@@ -109,7 +113,8 @@ fn problem(problem: &Problem) -> Value {
     })
 }
 
-fn errors_of(load: &Load, file: &LoadedFile) -> usize {
-    let of_file = |problem: &&Problem| problem.severity == Severity::Error && problem.file == file.path;
+/// How many problems of this severity the file has.
+fn count(load: &Load, file: &LoadedFile, severity: Severity) -> usize {
+    let of_file = |problem: &&Problem| problem.severity == severity && problem.file == file.path;
     load.problems.iter().filter(of_file).count()
 }

@@ -29,10 +29,10 @@ mod twins;
 mod yaml;
 
 pub use attached::Attached;
-pub use claude::plugin_root;
 pub use catalog::{
     AskFallback, Catalog, DefaultRule, DeferFallback, Fallbacks, ModifyFallback, Source, SourceState, TierPolicy,
 };
+pub use claude::plugin_root;
 pub use disk::{MAX_FILE_BYTES, MAX_FILES, fingerprint};
 pub use event::{Block, EVENTS, Event, Modifies, Subject, UnknownEvent};
 pub use file::Format;

@@ -6,8 +6,8 @@ mod run;
 use std::path::{Path, PathBuf};
 
 pub use self::memory::Memory;
-pub(crate) use self::run::problem;
 use self::run::Run;
+pub(crate) use self::run::problem;
 use crate::{
     Catalog, Format, LoadSettings, Problem, Severity, Source, SourceSettings, Tier,
     file::{Context, Patterns, compile},
@@ -53,8 +53,8 @@ pub fn load(settings: &LoadSettings, memory: &mut Memory) -> Load {
     let mut run = Run::new(settings, memory);
     for tier in Tier::ALL {
         let tier_settings = settings.tiers.get(tier);
-        if !tier_settings.permits.enabled {
-            run.switched_off(tier);
+        if let Some(why) = run.why_off(tier) {
+            run.switched_off(tier, &why);
             continue;
         }
         for source in &tier_settings.sources {

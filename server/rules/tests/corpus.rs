@@ -6,7 +6,6 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
     clippy::print_stderr,
     reason = "a test fails by panicking, and says what it did not read"
 )]

@@ -2,7 +2,7 @@
 
 use hookd_json::{Node, Tree};
 
-use crate::shape::Fields;
+use crate::{Event, shape::Fields};
 
 /// An agent whose own files are not loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,11 +78,13 @@ impl Marks {
     /// Whose the entry `node` of the list of `event` is, if it is not Claude Code's. `is_flat`: it is a handler without
     /// a group around it.
     pub(super) fn owner(self, event: &str, node: &Node, is_flat: bool) -> Option<Foreign> {
-        if let Some(owner) = of_event(event) {
-            return Some(owner);
-        }
+        let owner = of_event(event);
         if !is_flat {
-            return None;
+            // The others have no groups, so it is Claude Code's event, misspelt.
+            return owner.filter(|owner| *owner == Foreign::Gemini);
+        }
+        if owner.is_some() {
+            return owner;
         }
         let keys = |keys: &[&str]| match &node.value {
             Tree::Map(entries) => entries.iter().any(|entry| keys.contains(&entry.key.as_str())),
@@ -94,7 +96,9 @@ impl Marks {
         if keys(&CURSOR_KEYS) {
             return Some(Foreign::Cursor);
         }
-        self.events.or(self.has_version.then_some(Foreign::CopilotOrCursor))
+        let is_known = Event::known(event).is_some();
+        let events = self.events.filter(|_| self.has_version || !is_known);
+        events.or(self.has_version.then_some(Foreign::CopilotOrCursor))
     }
 }
 

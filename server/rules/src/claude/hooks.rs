@@ -34,6 +34,8 @@ pub(super) struct Walk<'w, 's> {
     issues: &'w mut Issues,
     /// How many handlers there were so far, in force or not.
     handlers: usize,
+    /// How many groups were another agent's.
+    foreigners: usize,
     /// That no plugin's directory is known is said once for a file.
     has_told_of_root: bool,
 }
@@ -72,7 +74,7 @@ impl<'w, 's> Walk<'w, 's> {
         issues: &'w mut Issues,
     ) -> Self {
         let marks = Marks::of(top, hooks);
-        Self { marks, switches, context, draft, issues, handlers: 0, has_told_of_root: false }
+        Self { marks, switches, context, draft, issues, handlers: 0, foreigners: 0, has_told_of_root: false }
     }
 
     /// Compiles everything in `hooks`.
@@ -108,19 +110,18 @@ impl<'w, 's> Walk<'w, 's> {
             return self.issues.warning(entry.place, path, message);
         }
         let event = Event::known(name).unwrap_or(Event::unknown(true));
+        let before = self.foreigners;
         for (index, node) in groups.iter().enumerate() {
             self.group(node, index, Groups { name, event, path });
         }
-        if !is_known && !groups.is_empty() {
+        let is_told = self.foreigners != before || UnknownEvent::check(name).is_err();
+        if !is_known && !is_told && !groups.is_empty() {
             self.unknown_event(entry, path);
         }
     }
 
     /// An event that hookd does not know, and that no error speaks of: it is one of the author's own.
     fn unknown_event(&mut self, entry: &Entry, path: KeyPath<'_>) {
-        if UnknownEvent::check(&entry.key).is_err() || self.marks.owner(&entry.key, &entry.node, false).is_some() {
-            return;
-        }
         let meant = did_you_mean(&entry.key, EVENTS.iter().map(|event| event.name));
         let message =
             format!("event `{}` is not known{meant}; its hooks run where a caller asks for it", shown(&entry.key));
@@ -173,6 +174,7 @@ impl<'w, 's> Walk<'w, 's> {
         is_flat: bool,
     ) -> Result<Matcher, Refusal<'n>> {
         if let Some(owner) = self.marks.owner(of.name, node, is_flat) {
+            self.foreigners = self.foreigners.saturating_add(1);
             return Err(Refusal { matcher: None, message: owner.reason() });
         }
         if Event::known(of.name).is_none() {

@@ -1,12 +1,13 @@
-//! Keys beside `hooks` that switch hooks off. A file can narrow what it brings itself, and no tier what stands above it.
+//! Keys beside `hooks` that switch hooks off. No file switches off anything of its own tier or of one above.
 //!
 //! | Key | Here |
 //! | --- | --- |
 //! | `disableAllHooks: true` | switches off the hooks of its own file |
 //! | `allowedHttpHookUrls`, `httpHookAllowedEnvVars` | bind the http hooks of their own file |
-//! | `allowManagedHooksOnly`, `strictPluginOnlyCustomization` | nothing: which tiers count is said in hookd's settings |
+//! | `allowManagedHooksOnly` in a managed or team file | switches off the tiers local, shared and plugin; what is neither true nor false counts as true, as that agent has it |
+//! | `strictPluginOnlyCustomization` in a managed or team file, `true` or with `hooks` in its list | switches off the tiers local and shared |
 //!
-//! What has no effect, or less than in the agent, is named in a warning with the setting of hookd's that has it.
+//! What has no effect, or less than in the agent, is named in a warning, with the setting of hookd's that has it.
 
 use hookd_json::{Node, Tree};
 use url::Url;
@@ -26,7 +27,14 @@ pub(super) struct Switches {
     urls: Option<Vec<String>>,
     /// The variables that headers may name. `None`: any that the hook itself names.
     variables: Option<Vec<String>>,
+    /// Tiers below, and the key that switches each of them off.
+    tiers: Vec<(Tier, &'static str)>,
 }
+
+const MANAGED_ONLY: &str = "allowManagedHooksOnly";
+const BELOW: [Tier; 3] = [Tier::Local, Tier::Shared, Tier::Plugin];
+const BELOW_BUT_PLUGINS: [Tier; 2] = [Tier::Local, Tier::Shared];
+const PLUGINS_ONLY: &str = "strictPluginOnlyCustomization";
 
 impl Switches {
     pub(super) fn read(top: Fields<'_>, context: &Context<'_>, issues: &mut Issues) -> Self {
@@ -47,15 +55,19 @@ impl Switches {
             };
             warn("disableAllHooks", message.to_owned());
         }
-        for key in ["allowManagedHooksOnly", "strictPluginOnlyCustomization"] {
-            if is_set(key) {
-                let why = match context.tier {
-                    Tier::Managed | Tier::Team => {
-                        "tiers are switched off by `tiers.<tier>.enabled` in the settings of hookd"
-                    }
-                    Tier::Local | Tier::Shared | Tier::Plugin => "it counts in managed settings alone",
-                };
-                warn(key, format!("has no effect here: {why}"));
+        let mut tiers = Vec::new();
+        for (key, off) in [(MANAGED_ONLY, &BELOW[..]), (PLUGINS_ONLY, &BELOW_BUT_PLUGINS)] {
+            let is_on = match top.node(key).filter(|_| is_set(key)).map(|node| &node.value) {
+                None => false,
+                Some(Tree::List(items)) if key == PLUGINS_ONLY => {
+                    items.iter().any(|item| item.value == Tree::String("hooks".to_owned()))
+                }
+                Some(_) => true,
+            };
+            if is_on && context.tier.is_central() {
+                tiers.extend(off.iter().map(|tier| (*tier, key)));
+            } else if is_on {
+                warn(key, "has no effect: it counts in managed and team files alone".to_owned());
             }
         }
         if context.tier.is_central() {
@@ -69,11 +81,13 @@ impl Switches {
             all_off: top.flag("disableAllHooks"),
             urls: top.node("allowedHttpHookUrls").map(texts),
             variables: top.node("httpHookAllowedEnvVars").map(texts),
+            tiers,
         }
     }
 
-    /// Takes the rules out again that this file switches off.
-    pub(super) fn apply(&self, draft: &mut FileDraft) {
+    /// Takes out what this file switches off.
+    pub(super) fn apply(self, draft: &mut FileDraft) {
+        draft.switches_off = self.tiers;
         if self.all_off {
             draft.rules.clear();
         }

@@ -30,6 +30,8 @@ pub(super) struct Run<'s> {
     files: Vec<LoadedFile>,
     /// The files of the managed and team sources that are there.
     central: HashMap<(Tier, PathBuf), BTreeSet<Arc<Path>>>,
+    /// The tiers that a file of one above switches off, by which key of which file.
+    off: HashMap<Tier, (&'static str, Arc<Path>)>,
     is_refused: bool,
 }
 
@@ -63,19 +65,28 @@ impl<'s> Run<'s> {
             sources: Vec::new(),
             files: Vec::new(),
             central: HashMap::new(),
+            off: HashMap::new(),
             is_refused: false,
         }
     }
 
     /// Passes by the sources of a tier that the settings switch off.
-    pub(super) fn switched_off(&mut self, tier: Tier) {
+    pub(super) fn switched_off(&mut self, tier: Tier, why: &str) {
         self.memory.good.retain(|(of, _), _| *of != tier);
         if self.settings.tiers.get(tier).sources.is_empty() {
             return;
         }
-        let message = format!("`tiers.{tier}.enabled` is false: no source of this tier is read");
+        let message = format!("{why}: no source of this tier is read");
         let issue = Issue { severity: Severity::Warning, place: None, key: String::new(), rule: None, message };
         self.problems.push(problem(issue, tier, Path::new("")));
+    }
+
+    /// What switches off a whole tier, if anything does: the settings, or a file of a tier above.
+    pub(super) fn why_off(&self, tier: Tier) -> Option<String> {
+        if !self.settings.tiers.get(tier).permits.enabled {
+            return Some(format!("`tiers.{tier}.enabled` is false"));
+        }
+        self.off.get(&tier).map(|(key, file)| format!("`{key}` in {} switches it off", file.display()))
     }
 
     /// Reads one source and adds what it gives.
@@ -134,8 +145,13 @@ impl<'s> Run<'s> {
             }
         }
         let is_warning = |problem: &&Problem| problem.severity == Severity::Warning;
+        // What a file switches off is so for the rules of callers too.
+        let mut settings = self.settings.clone();
+        for tier in self.off.keys() {
+            settings.tiers.get_mut(*tier).permits.enabled = false;
+        }
         Catalog {
-            revision: revision(&meanings, &default_meanings, self.settings).into(),
+            revision: revision(&meanings, &default_meanings, &settings).into(),
             rules,
             by_event: by_event.into_iter().map(|(event, rules)| (event, EventIndex::new(rules))).collect(),
             defaults,
@@ -143,7 +159,7 @@ impl<'s> Run<'s> {
             fallbacks: self.settings.fallbacks,
             sources: self.sources.clone(),
             warnings: self.problems.iter().filter(is_warning).map(Problem::to_string).collect(),
-            settings: Arc::new(self.settings.clone()),
+            settings: Arc::new(settings),
         }
     }
 
@@ -232,7 +248,11 @@ impl<'s> Run<'s> {
             patterns: &mut self.patterns,
         };
         let format = Format::of(path).unwrap_or(Format::Json);
-        let FileDraft { rules, defaults, issues, mut refused, broken } = compile(text, format, &mut context);
+        let FileDraft { rules, defaults, issues, mut refused, switches_off, broken } =
+            compile(text, format, &mut context);
+        for (tier, key) in switches_off {
+            self.off.entry(tier).or_insert((key, Arc::clone(path)));
+        }
         let suffix = if is_last_good { " (in the last good version of the file)" } else { "" };
         for mut issue in issues {
             issue.message.push_str(suffix);
