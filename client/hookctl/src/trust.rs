@@ -2,7 +2,10 @@
 
 mod store;
 
-use std::{env, path::PathBuf};
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
 
 use serde_json::json;
 
@@ -50,7 +53,7 @@ struct Line {
     path: String,
 }
 
-fn add(store: &mut Store, file: &PathBuf) -> Result<Line, String> {
+fn add(store: &mut Store, file: &Path) -> Result<Line, String> {
     let read = read_any(file)?.ok_or_else(|| format!("{} is not there", file.display()))?;
     let sha256 = hash(&read.bytes);
     let path = store.put(&read.path, &sha256)?;
@@ -58,8 +61,8 @@ fn add(store: &mut Store, file: &PathBuf) -> Result<Line, String> {
 }
 
 /// The file itself may be gone already.
-fn remove(store: &mut Store, file: &PathBuf) -> Result<Line, String> {
-    let absolute = std::path::absolute(file).unwrap_or_else(|_| file.clone());
+fn remove(store: &mut Store, file: &Path) -> Result<Line, String> {
+    let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let path = file.canonicalize().unwrap_or(absolute);
     let sha256 = store.remove(&path).ok_or_else(|| format!("{} is not trusted", path.display()))?;
     Ok(Line { what: "removed", sha256, path: path.display().to_string() })

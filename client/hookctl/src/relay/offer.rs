@@ -66,10 +66,9 @@ pub(crate) fn of(call: &Call, config: &Config) -> Offer {
     let offers = |origin| can_offer(call.agent) && config.offer.contains(&origin);
     let project = project(call);
     let mut of_the_person = None;
-    if let Some(home) = config.home.as_deref() {
-        if offers(Origin::User) {
-            of_the_person = offer.take_own(OfferTier::Local, &home.join(OF_THE_PERSON), "claude-code");
-        }
+    let home = config.home.as_deref();
+    if let Some(home) = home.filter(|_| offers(Origin::User)) {
+        of_the_person = offer.take_own(OfferTier::Local, &home.join(OF_THE_PERSON), "claude-code");
     }
     if let Some(project) = &project {
         if offers(Origin::Project) {
@@ -85,11 +84,9 @@ pub(crate) fn of(call: &Call, config: &Config) -> Offer {
             offer.take_trusted(config, tier, &project.join(path), "");
         }
     }
-    if let Some(home) = config.home.as_deref() {
-        if offers(Origin::Plugins) {
-            for path in plugins::hook_files(home, project.as_deref(), &mut offer.left_out) {
-                offer.take_own(OfferTier::Plugin, &path, "claude-code");
-            }
+    if let Some(home) = home.filter(|_| offers(Origin::Plugins)) {
+        for path in plugins::hook_files(home, project.as_deref(), &mut offer.left_out) {
+            offer.take_own(OfferTier::Plugin, &path, "claude-code");
         }
     }
     offer
