@@ -15,7 +15,7 @@ use tonic::{Status, metadata::MetadataMap};
 use super::{Client, Peer, Shared};
 use crate::{
     AgentCommands, AgentSide, CallError, Gate,
-    commands::{Asked, run},
+    commands::{Asked, run, start},
     proto::{
         CommandResult, NeedFiles, RuleFile, RuleFiles, StreamStart, TriggerRequest, TriggerResponse,
         TriggerStreamRequest, TriggerStreamResponse, trigger_stream_request::Message as Sent,
@@ -68,7 +68,7 @@ struct Call<'a, C> {
 }
 
 /// The commands that run.
-struct Running<'a>(Vec<(u32, Pin<Box<dyn Future<Output = Option<CommandResult>> + Send + 'a>>)>);
+struct Running<'a>(Vec<(u32, Pin<Box<dyn Future<Output = CommandResult> + Send + 'a>>)>);
 
 impl<'a, C: AgentCommands> Call<'a, C> {
     async fn attempt(self, peer: &'a Peer, start: Bytes) -> Result<TriggerResponse, CallError> {
@@ -107,8 +107,13 @@ impl<'a, C: AgentCommands> Call<'a, C> {
                     Came::RunCommand(message) => {
                         self.has_run.store(true, Ordering::Relaxed);
                         let (side, request, deadline) = (self.side, self.request, self.deadline);
+                        let (id, detached) = (message.command_id, message.detached);
                         let command = Asked { message, request, deadline };
-                        running.0.push((command.message.command_id, Box::pin(run(side, command))));
+                        match detached {
+                            // At once: the answer may be the next message, and ends all else.
+                            true => start(side, command),
+                            false => running.0.push((id, Box::pin(run(side, command)))),
+                        }
                     }
                 },
             }
@@ -136,7 +141,7 @@ impl<'a, C: AgentCommands> Call<'a, C> {
 }
 
 impl Running<'_> {
-    /// The result of the next command that ends; of those that nobody waits for there is none. Never, where none runs.
+    /// The result of the next command that ends. Never, where none runs.
     async fn next(&mut self) -> CommandResult {
         poll_fn(|context| {
             let mut place = 0;
@@ -145,9 +150,7 @@ impl Running<'_> {
                     Poll::Pending => place = place.saturating_add(1),
                     Poll::Ready(result) => {
                         drop(self.0.swap_remove(place));
-                        if let Some(result) = result {
-                            return Poll::Ready(result);
-                        }
+                        return Poll::Ready(result);
                     }
                 }
             }

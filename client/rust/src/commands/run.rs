@@ -23,25 +23,16 @@ pub(crate) struct Asked<'a> {
     pub(crate) deadline: Instant,
 }
 
-/// Runs a command to its end. `None`: nobody waits for it. Dropping the future ends the program and its group.
-pub(crate) async fn run<C: AgentCommands>(side: &AgentSide<C>, asked: Asked<'_>) -> Option<CommandResult> {
+/// Runs a command to its end. Dropping the future ends the program and its group.
+pub(crate) async fn run<C: AgentCommands>(side: &AgentSide<C>, asked: Asked<'_>) -> CommandResult {
     let Asked { mut message, request, deadline } = asked;
-    let (command_id, detached) = (message.command_id, message.detached);
     let result = match program(side, &message, request) {
         Err((failure, why)) => failed(failure, why),
         Ok(program) => {
             let left = deadline.saturating_duration_since(Instant::now());
-            let asked_for = message.timeout.and_then(|timeout| Duration::try_from(timeout).ok());
             let stdin = std::mem::take(&mut message.stdin);
-            let cwd = program.cwd.or_else(|| absolute(&request.cwd));
-            let program = AgentProgram { cwd, ..program };
-            if detached {
-                let timeout = asked_for.unwrap_or(Limits::default().timeout);
-                detach(side, Detached { program, stdin, timeout });
-                return None;
-            }
             let limits = Limits {
-                timeout: asked_for.unwrap_or(left).min(left),
+                timeout: timeout(&message).unwrap_or(left).min(left),
                 output_bytes: usize::try_from(message.output_limit_bytes).unwrap_or(usize::MAX).min(MAX_OUTPUT_BYTES),
                 ..Limits::default()
             };
@@ -51,10 +42,37 @@ pub(crate) async fn run<C: AgentCommands>(side: &AgentSide<C>, asked: Asked<'_>)
             }
         }
     };
-    (!detached).then_some(CommandResult { command_id, ..result })
+    CommandResult { command_id: message.command_id, ..result }
 }
 
+/// Starts a command that nobody waits for. One that cannot be started is nobody's to tell.
+pub(crate) fn start<C: AgentCommands>(side: &AgentSide<C>, asked: Asked<'_>) {
+    let Asked { message, request, .. } = asked;
+    let Ok(program) = program(side, &message, request) else { return };
+    let timeout = timeout(&message).unwrap_or(Limits::default().timeout);
+    let detached = Detached { program, stdin: message.stdin, timeout };
+    let Err(Detached { program, stdin, timeout }) = side.commands.detach(detached) else { return };
+    let limits = Limits { timeout, output_bytes: 0, ..Limits::default() };
+    if let Ok(running) = side.runner.run_background(command(program, stdin), limits) {
+        tokio::spawn(running);
+    }
+}
+
+fn timeout(message: &RunCommand) -> Option<Duration> {
+    message.timeout.and_then(|timeout| Duration::try_from(timeout).ok())
+}
+
+/// What is to be run, with the directory to run it in.
 fn program<C: AgentCommands>(
+    side: &AgentSide<C>,
+    message: &RunCommand,
+    request: &TriggerRequest,
+) -> Result<AgentProgram, (Failure, String)> {
+    let program = program_of(side, message, request)?;
+    Ok(AgentProgram { cwd: program.cwd.or_else(|| absolute(&request.cwd)), ..program })
+}
+
+fn program_of<C: AgentCommands>(
     side: &AgentSide<C>,
     message: &RunCommand,
     request: &TriggerRequest,
@@ -99,15 +117,6 @@ fn absolute(cwd: &str) -> Option<PathBuf> {
 fn command(program: AgentProgram, stdin: Vec<u8>) -> Command {
     let AgentProgram { argv, env, cwd } = program;
     Command { argv, env, cwd, stdin }
-}
-
-fn detach<C: AgentCommands>(side: &AgentSide<C>, detached: Detached) {
-    let Err(Detached { program, stdin, timeout }) = side.commands.detach(detached) else { return };
-    let limits = Limits { timeout, output_bytes: 0, ..Limits::default() };
-    // No place is free: nobody waits for this one, and nobody can be told.
-    if let Ok(running) = side.runner.run_background(command(program, stdin), limits) {
-        tokio::spawn(running);
-    }
 }
 
 fn failed(failure: Failure, why: String) -> CommandResult {
