@@ -24,6 +24,8 @@ mod http_hooks;
 #[cfg(test)]
 mod laws;
 #[cfg(test)]
+mod permission;
+#[cfg(test)]
 mod quickstart;
 #[cfg(test)]
 mod readme;
@@ -33,6 +35,8 @@ mod relay;
 mod reload;
 #[cfg(test)]
 mod security;
+#[cfg(test)]
+mod stream;
 #[cfg(test)]
 mod transport;
 #[cfg(test)]
