@@ -151,9 +151,12 @@ impl Connections {
             .max_buf_size(HEAD_BYTES)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
+        // By then every request had its answer or its peer does not read it.
+        let stuck = age.saturating_add(HEAD_LIMIT).saturating_add(self.longest_call);
         tokio::select! {
             ended = connection.as_mut() => return log_end(ended),
             () = self.drain.closing().cancelled() => {}
+            () = sleep(stuck) => return,
         }
         // The call that is running finishes, and its answer says that it was the last.
         connection.as_mut().graceful_shutdown();
@@ -183,7 +186,112 @@ fn jittered(age: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::BodyExt as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+    use tonic::body::Body;
+
     use super::*;
+
+    const POST: &[u8] = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\ny";
+
+    /// The peer's end of a connection that is served until it is `age` old. Calls take a second.
+    fn served(age: Duration) -> (DuplexStream, Drain) {
+        let drain = Drain::new();
+        let second = Duration::from_secs(1);
+        let connections = Connections {
+            http2: Http2Settings {
+                keepalive_interval: second,
+                keepalive_timeout: second,
+                max_connection_age: age,
+                max_concurrent_streams: 1,
+            },
+            longest_call: second.saturating_mul(60),
+            drain: drain.clone(),
+            open: TaskTracker::new(),
+        };
+        let (peer, stream) = duplex(4096);
+        let service = service_fn(move |request: Request<Incoming>| async move {
+            let _ = request.into_body().collect().await;
+            sleep(second).await;
+            Ok::<_, Infallible>(Answer::new(Body::empty()))
+        });
+        tokio::spawn(connections.serve(stream, service));
+        (peer, drain)
+    }
+
+    /// The next answer, up to the end of its head.
+    async fn answer(peer: &mut DuplexStream) -> String {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(peer.read_u8().await.unwrap());
+        }
+        String::from_utf8(head).unwrap()
+    }
+
+    /// How long the server takes to close the connection, in seconds.
+    async fn closed_after(peer: &mut DuplexStream) -> u64 {
+        let begun = Instant::now();
+        let mut rest = Vec::new();
+        peer.read_to_end(&mut rest).await.unwrap();
+        assert_eq!(String::from_utf8_lossy(&rest), "");
+        begun.elapsed().as_secs()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_sends_nothing_or_half_a_head_or_stays_idle_is_closed_in_time() {
+        let old = Duration::from_secs(6000);
+        let (mut silent, _drain) = served(old);
+        assert_eq!(closed_after(&mut silent).await, PREFACE_LIMIT.as_secs());
+        let (mut half, _drain) = served(old);
+        half.write_all(&POST[..20]).await.unwrap();
+        assert_eq!(closed_after(&mut half).await, HEAD_LIMIT.as_secs());
+        let (mut idle, _drain) = served(old);
+        for _ in 0..3 {
+            idle.write_all(POST).await.unwrap();
+            assert!(!answer(&mut idle).await.contains("connection"));
+            sleep(HEAD_LIMIT / 2).await;
+        }
+        idle.write_all(&[POST, POST, &POST[..20]].concat()).await.unwrap();
+        answer(&mut idle).await;
+        answer(&mut idle).await;
+        assert_eq!(closed_after(&mut idle).await, HEAD_LIMIT.as_secs());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_of_http1_that_is_too_old_goes_with_an_answer_and_never_while_it_is_idle() {
+        let (mut peer, _drain) = served(Duration::from_secs(60));
+        peer.write_all(POST).await.unwrap();
+        assert!(!answer(&mut peer).await.contains("connection"));
+        sleep(Duration::from_secs(90)).await;
+        peer.write_all(POST).await.unwrap();
+        assert!(answer(&mut peer).await.contains("connection: close\r\n"));
+        assert_eq!(closed_after(&mut peer).await, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_of_http1_that_does_not_read_its_answers_is_closed_in_the_end() {
+        let (mut peer, _drain) = served(Duration::from_secs(60));
+        let begun = Instant::now();
+        // More answers than the pipe holds.
+        while peer.write_all(POST).await.is_ok() {}
+        let taken = begun.elapsed();
+        assert!(taken > Duration::from_secs(60) && taken <= Duration::from_secs(60 + 120 + 60), "{taken:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_of_http1_that_is_told_to_go_finishes_its_call() {
+        let (mut idle, drain) = served(Duration::from_secs(60));
+        idle.write_all(POST).await.unwrap();
+        answer(&mut idle).await;
+        drain.close();
+        assert_eq!(closed_after(&mut idle).await, 0);
+        let (mut busy, drain) = served(Duration::from_secs(60));
+        busy.write_all(POST).await.unwrap();
+        sleep(Duration::from_millis(500)).await;
+        drain.close();
+        assert!(answer(&mut busy).await.contains("connection: close\r\n"));
+        assert_eq!(closed_after(&mut busy).await, 0);
+    }
 
     #[test]
     fn ages_differ_by_at_most_a_tenth() {

@@ -218,3 +218,6 @@ fn waits_to_send(head: &Parts) -> bool {
 fn to_u64(bytes: usize) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -150,3 +150,93 @@ impl HookCall {
         reply
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRE: &str = r#"{"session_id":"s","transcript_path":"/t","cwd":"/","hook_event_name":"PreToolUse",
+        "tool_name":"Bash","tool_input":{"command":"ls"},"tool_use_id":"t"}"#;
+
+    fn call(agent: Agent, query: &str) -> HookCall {
+        HookCall::new(agent, query, &HeaderMap::new())
+    }
+
+    fn violations(call: &HookCall, body: &str) -> Vec<String> {
+        match call.read(body.as_bytes()) {
+            Err(NotJudged::Invalid(violations)) => violations
+                .into_iter()
+                .map(|violation| format!("{}: {}", violation.field, violation.description))
+                .collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Status, exit code, reason and body of the answer to a call that was not judged.
+    fn unanswered(call: &HookCall, not_judged: NotJudged) -> (u16, Option<String>, String, String) {
+        let reply = call.unanswered(Refusal::of(not_judged), "the-id");
+        let header = |name: &HeaderName| reply.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
+        (reply.status().as_u16(), header(&EXIT_CODE), header(&NOT_JUDGED).unwrap(), reply.body().clone())
+    }
+
+    #[test]
+    fn everything_that_is_wrong_is_told_and_the_event_is_known_all_the_same() {
+        let wrong = call(Agent::ClaudeCode, "event=&on_unavailable=yes&x=1&event=Stop&event=Stop");
+        let expected = [
+            "event: is empty, expected the agent's name of the event",
+            "on_unavailable: is \"yes\", expected block or allow",
+            "x: is not known in the URL, expected event or on_unavailable",
+            "event: stands in the URL twice",
+        ];
+        assert_eq!(violations(&wrong, PRE), expected);
+        assert_eq!(wrong.native_event(), Some("PreToolUse"), "the body's own name counts");
+        let broken = call(Agent::ClaudeCode, "event=Stop");
+        assert!(violations(&broken, "{")[0].starts_with("body: "));
+        assert_eq!(broken.native_event(), Some("Stop"));
+        let broken = call(Agent::ClaudeCode, "");
+        assert!(violations(&broken, &PRE.replace("\"Bash\"", ""))[0].starts_with("body: "));
+        assert_eq!(broken.native_event(), Some("PreToolUse"));
+    }
+
+    #[test]
+    fn the_deadline_is_before_the_agents_own() {
+        let pre = call(Agent::ClaudeCode, "");
+        pre.read(PRE.as_bytes()).unwrap();
+        assert_eq!(pre.deadline(), Duration::from_secs(480));
+        let end = call(Agent::ClaudeCode, "event=SessionEnd");
+        assert_eq!(end.deadline(), Duration::from_millis(1200));
+        assert_eq!(call(Agent::CopilotCli, "event=preToolUse").deadline(), Duration::from_secs(24));
+        let mut headers = HeaderMap::new();
+        headers.insert(json::TIMEOUT, HeaderValue::from_static("2500"));
+        let told = HookCall::new(Agent::ClaudeCode, "event=SessionEnd", &headers);
+        assert_eq!(told.deadline(), Duration::from_millis(2500));
+    }
+
+    #[test]
+    fn only_what_is_hookds_own_fault_can_be_let_through() {
+        let invalid = || NotJudged::Invalid(Vec::new());
+        for not_judged in [invalid(), NotJudged::TooLarge(4), NotJudged::Denied("no")] {
+            let pre = call(Agent::ClaudeCode, "on_unavailable=allow&event=PreToolUse");
+            let (status, exit_code, _, body) = unanswered(&pre, not_judged);
+            assert_eq!((status, exit_code), (200, None));
+            assert!(body.contains(r#""permissionDecision":"deny""#) && body.contains("(the-id)"), "{body}");
+        }
+        let unavailable =
+            [NotJudged::Shed, NotJudged::TooLate, NotJudged::TooSlow, NotJudged::Stopping, NotJudged::Internal];
+        for not_judged in unavailable {
+            let blocked = unanswered(&call(Agent::ClaudeCode, "event=PreToolUse"), not_judged.clone());
+            assert!(blocked.3.contains(r#""permissionDecision":"deny""#), "{blocked:?}");
+            let allow = call(Agent::ClaudeCode, "on_unavailable=allow&event=PreToolUse");
+            let reason = not_judged.clone().told().reason.to_owned();
+            assert_eq!(unanswered(&allow, not_judged), (200, None, reason, String::new()));
+        }
+    }
+
+    #[test]
+    fn agents_without_http_hooks_are_told_the_status_and_the_exit_code() {
+        let q = call(Agent::AmazonQ, "event=preToolUse");
+        let (status, exit_code, reason, body) = unanswered(&q, NotJudged::Shed);
+        assert_eq!((status, exit_code.as_deref(), reason.as_str()), (429, Some("2"), "OVERLOADED"));
+        assert!(body.contains("too many calls in flight, try again (the-id)"), "{body}");
+    }
+}

@@ -38,8 +38,10 @@ impl Hosts {
     /// Whether `authority` (a `Host` header: a name or address, and maybe a port, which is not looked at) is hookd.
     pub(super) fn has(&self, authority: &str) -> bool {
         let Some(address) = self.address else { return true };
-        let has = !authority.contains('@')
-            && authority.parse::<Authority>().is_ok_and(|authority| self.has_host(address, authority.host()));
+        let has = authority.parse::<Authority>().is_ok_and(|authority| {
+            let is_bare = authority.as_str() == authority.host() || authority.port_u16().is_some();
+            is_bare && !authority.as_str().contains('@') && self.has_host(address, authority.host())
+        });
         if !has {
             self.log(authority);
         }
