@@ -7,7 +7,7 @@ use std::{ffi::OsString, fmt, path::PathBuf, sync::Arc, time::Duration};
 use hookd_runner::{Capacity, Runner};
 use sha2::{Digest as _, Sha256};
 
-pub(crate) use self::run::{Asked, run, start};
+pub(crate) use self::run::{Asked, run, run_detached};
 use crate::proto::{OfferedFile, Tier, TriggerRequest};
 
 /// What a caller brings to a call beside the event: rule files of its own, and what runs their commands on this

@@ -15,7 +15,7 @@ use tonic::{Status, metadata::MetadataMap};
 use super::{Client, Peer, Shared};
 use crate::{
     AgentCommands, AgentSide, CallError, Gate,
-    commands::{Asked, run, start},
+    commands::{Asked, run, run_detached},
     proto::{
         CommandResult, NeedFiles, RuleFile, RuleFiles, StreamStart, TriggerRequest, TriggerResponse,
         TriggerStreamRequest, TriggerStreamResponse, trigger_stream_request::Message as Sent,
@@ -111,7 +111,7 @@ impl<'a, C: AgentCommands> Call<'a, C> {
                         let command = Asked { message, request, deadline };
                         match detached {
                             // At once: the answer may be the next message, and ends all else.
-                            true => start(side, command),
+                            true => run_detached(side, command),
                             false => running.0.push((id, Box::pin(run(side, command)))),
                         }
                     }

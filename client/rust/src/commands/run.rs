@@ -46,7 +46,7 @@ pub(crate) async fn run<C: AgentCommands>(side: &AgentSide<C>, asked: Asked<'_>)
 }
 
 /// Starts a command that nobody waits for. One that cannot be started is nobody's to tell.
-pub(crate) fn start<C: AgentCommands>(side: &AgentSide<C>, asked: Asked<'_>) {
+pub(crate) fn run_detached<C: AgentCommands>(side: &AgentSide<C>, asked: Asked<'_>) {
     let Asked { message, request, .. } = asked;
     let Ok(program) = program(side, &message, request) else { return };
     let timeout = timeout(&message).unwrap_or(Limits::default().timeout);
