@@ -97,6 +97,10 @@ impl Told {
         let safe = |why: &str| Self::safe_side(call, signed(why, response, ""));
         let result = match replaced_result(call, response) {
             Ok(result) => result,
+            // A denial keeps its own reason, and what was to be hidden stays hidden.
+            Err(why) if response.halt || response.verdict == i32::from(v1::Verdict::Block) => {
+                call.can(Capability::ModifyResult).then(|| notice(call, &format!("not shown: {why}")))
+            }
             Err(why) => return safe(&why),
         };
         if response.halt {
@@ -218,16 +222,10 @@ fn replaced_result(call: &Call, response: &v1::TriggerResponse) -> Result<Option
         Err(error) => return Err(format!("hookd gave a result that is not JSON: {error}")),
     };
     if !call.can(Capability::ModifyResult) {
-        // A block says it all; anything less would show what was to be hidden.
-        let blocks = response.verdict == i32::from(v1::Verdict::Block);
-        return if blocks {
-            Ok(None)
-        } else {
-            Err(format!(
-                "the result was rewritten and this agent cannot carry a rewrite out here; the corrected result is {}",
-                quoted(text)
-            ))
-        };
+        return Err(format!(
+            "the result was rewritten and this agent cannot carry a rewrite out here; the corrected result is {}",
+            quoted(text)
+        ));
     }
     Ok(Some(match (&value, call.result()) {
         (Value::String(text), Some(original @ (Value::Object(_) | Value::Array(_)))) => in_shape_of(&original, text),

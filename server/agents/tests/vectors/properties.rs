@@ -152,7 +152,7 @@ fn can_block(call: &Call) -> bool {
 }
 
 fn responses() -> impl Strategy<Value = TriggerResponse> {
-    let text = || select(vec!["", " ", "no", "a\nb \"c\" {", "中"]).prop_map(str::to_owned);
+    let text = || select(vec!["", " ", "refused-7", "a\nb \"c\" {", "中"]).prop_map(str::to_owned);
     let json = || {
         select(vec!["{}", r#"{"command":"id"}"#, r#"{"command":1}"#, "[]", "7", "\"x\"", "{", "", "null"])
             .prop_map(str::to_owned)
@@ -203,6 +203,11 @@ proptest! {
                 v1::Verdict::Defer => !can(call, Capability::Defer),
                 v1::Verdict::None | v1::Verdict::Allow => false,
             };
+            // The texts of two events' blocks are shown to nobody.
+            let silent = call.native_event.starts_with("Elicitation");
+            if verdict == v1::Verdict::Block && !response.halt && can_block(call) && !silent && response.reason == "refused-7" {
+                prop_assert!(answer.stdout.contains("refused-7") || answer.stderr.contains("refused-7"), "{context}");
+            }
             if stops(call) {
                 // Only a block keeps an agent from stopping.
                 let goes_on = taken.blocks && !taken.halts;
