@@ -3,5 +3,6 @@
 
 mod event_output;
 mod laws;
+mod permission;
 mod properties;
 mod support;

@@ -65,8 +65,9 @@ fn enabled(section: &mut Section<'_, '_>, tier: Tier) -> bool {
 }
 
 fn max_timeout(section: &mut Section<'_, '_>, of_all: Duration) -> Option<Duration> {
-    let given = section.peek("max_timeout").filter(|value| value.kind != ValueKind::Nil).cloned()?;
+    let given = section.peek("max_timeout").cloned();
     let limit = section.duration("max_timeout", of_all);
+    let given = given.filter(|value| value.kind != ValueKind::Nil)?;
     if limit > of_all {
         let message = format!(
             "{} is longer than limits.max_handler_timeout ({}), set it to at most that",
