@@ -1,7 +1,8 @@
 //! Hook files of Claude Code as rule sources: its `settings.json`, and a plugin's `hooks.json` or manifest. Told by
 //! their shape: `hooks` is an object there (event to groups of handlers) and a list in the native form. Codex and Grok
-//! write the same shape, and their files are read as Claude Code's; where Codex searches a pattern anywhere, a list of
-//! names stays a list of names.
+//! write the same shape, and their files are read as Claude Code's: where Codex searches any text as a pattern, a list
+//! of names stays a list of names, to which Codex's own tools answer as they do there (`apply_patch` to `Edit` and
+//! `Write`).
 //!
 //! # What becomes of what
 //!

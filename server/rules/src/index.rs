@@ -35,7 +35,7 @@ pub struct EventIndex {
     starts: Starts,
     contained: Option<Contained>,
     sets: Vec<Set>,
-    /// Rules whose matchers mind all names of a renamed tool.
+    /// Rules whose matchers mind all names that a tool answers to.
     renamed: Vec<u32>,
     remembered: ArcSwap<HashMap<Box<str>, Arc<Matching>>>,
     /// Matchings by their rules: subjects that match the same rules share one.

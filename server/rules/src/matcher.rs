@@ -41,7 +41,7 @@ pub(crate) enum Reading {
     Native,
     /// Claude Code's.
     Claude,
-    /// Claude Code's, on names of tools: all names of a tool that was renamed count.
+    /// Claude Code's, on names of tools: all names that a tool answers to count.
     ClaudeTool,
 }
 
@@ -98,7 +98,7 @@ impl Matcher {
         }
     }
 
-    /// Whether it has to be tested on every name of a renamed tool. Whole names stand in its words already.
+    /// Whether it has to be tested on every name that a tool answers to. Whole names stand in its words already.
     pub(crate) fn minds_renamed(&self) -> bool {
         let is_whole = matches!(self, Self::Words(words) if words.standing == Standing::Whole);
         self.reading() == Reading::ClaudeTool && !is_whole

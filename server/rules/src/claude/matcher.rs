@@ -70,7 +70,7 @@ fn is_list(text: &str, is_narrow: bool) -> bool {
 
 fn list(text: &str, reading: Reading) -> Matcher {
     let names = text.split(['|', ',']).map(str::trim).filter(|name| !name.is_empty());
-    let words = with_former_names(names, reading);
+    let words = with_other_names(names, reading);
     Matcher::Words(Arc::new(Words { text: text.into(), reading, standing: Standing::Whole, words }))
 }
 
@@ -78,7 +78,7 @@ fn pattern(text: &str, reading: Reading) -> Result<Matcher, String> {
     let source = javascript::translate(text)?;
     Ok(match Words::of(&source) {
         Some(Words { standing: Standing::Whole, words, .. }) => {
-            let words = with_former_names(words.iter().map(|word| &**word), reading);
+            let words = with_other_names(words.iter().map(|word| &**word), reading);
             Matcher::Words(Arc::new(Words { text: text.into(), reading, standing: Standing::Whole, words }))
         }
         Some(words) => Matcher::Words(Arc::new(Words { text: text.into(), reading, ..words })),
@@ -89,12 +89,12 @@ fn pattern(text: &str, reading: Reading) -> Result<Matcher, String> {
     })
 }
 
-/// The names, and all others that the tools among them have.
-fn with_former_names<'n>(names: impl Iterator<Item = &'n str>, reading: Reading) -> Box<[Arc<str>]> {
+/// The names, and those of all other tools that answer to them.
+fn with_other_names<'n>(names: impl Iterator<Item = &'n str>, reading: Reading) -> Box<[Arc<str>]> {
     let mut words = Vec::<Arc<str>>::new();
     for name in names {
-        let others = tools::names_of(name).filter(|_| reading == Reading::ClaudeTool).unwrap_or_default();
-        for name in std::iter::once(name).chain(others.iter().copied()) {
+        let others = if reading == Reading::ClaudeTool { tools::answering(name) } else { Vec::new() };
+        for name in std::iter::once(name).chain(others) {
             if !words.iter().any(|word| **word == *name) {
                 words.push(name.into());
             }

@@ -1,4 +1,4 @@
-//! Names of tools: former ones that still count, and those that a matcher can mean.
+//! Names of tools: others that a tool answers to, and those that a matcher can mean.
 
 /// Tools that were renamed, each with all of its names, the one of today first. The caller's name stays in the payload;
 /// a matcher on any of them matches the others.
@@ -12,6 +12,9 @@ const RENAMED: [&[&str]; 8] = [
     &["ReadMcpResourceDirTool", "ReadMcpResourceDir"],
     &["SetGoal", "ProposeGoal"],
 ];
+
+/// Tools of Codex, whose files are read like Claude Code's, with the names that its matchers have for them too.
+const CODEX: [&[&str]; 2] = [&["apply_patch", "Edit", "Write"], &["spawn_agent", "Agent", "Task"]];
 
 /// Tools that Claude Code has or had, less those of [`RENAMED`]. The list is not complete and never will be: it only
 /// tells what a pattern may have been meant for, never what it matches.
@@ -56,9 +59,17 @@ const TOOLS: [&str; 38] = [
     "TeamCreate",
 ];
 
-/// Every name of the tool `name`: more than one where it was renamed.
+/// Every name that the tool `name` answers to, its own included. `None`: it has no other.
 pub(crate) fn names_of(name: &str) -> Option<&'static [&'static str]> {
-    RENAMED.iter().copied().find(|names| names.contains(&name))
+    let codex = CODEX.iter().copied().find(|names| names.first() == Some(&name));
+    codex.or_else(|| RENAMED.iter().copied().find(|names| names.contains(&name)))
+}
+
+/// The other tools that answer to `name`.
+pub(super) fn answering(name: &str) -> Vec<&'static str> {
+    let renamed = RENAMED.iter().copied().find(|names| names.contains(&name)).unwrap_or_default();
+    let codex = CODEX.iter().filter(|names| names.contains(&name)).filter_map(|names| names.first());
+    renamed.iter().chain(codex).copied().collect()
 }
 
 /// The tools that this list knows, by all of their names.
@@ -77,6 +88,17 @@ mod tests {
         let all = names.len();
         names.dedup();
         assert_eq!(names.len(), all);
+    }
+
+    #[test]
+    fn tools_that_answer_to_a_name_have_it() {
+        for name in known().chain(["apply_patch", "spawn_agent", "other"]) {
+            for tool in answering(name) {
+                assert!(names_of(tool).unwrap().contains(&name), "{tool} answers to {name}");
+            }
+        }
+        assert_eq!(answering("Task"), ["Agent", "Task", "spawn_agent"]);
+        assert_eq!(answering("Edit"), ["apply_patch"]);
     }
 
     #[test]

@@ -52,6 +52,11 @@ fn case_049_former_names_of_a_tool_match_it() {
     check("PreToolUse", "^Task$", &["Agent"], &["TaskStop"]);
     check("PreToolUse", "^Kill.*", &["TaskStop"], &["Agent"]);
     check("PreToolUse", "Tas.", &["Agent", "TaskGet"], &["Bash"]);
+    // Tools of Codex.
+    check("PreToolUse", "Edit|Write", &["apply_patch"], &["spawn_agent"]);
+    check("PreToolUse", "Edi.", &["apply_patch"], &["Write"]);
+    check("PreToolUse", "apply_patch", &["apply_patch"], &["Edit"]);
+    check("PreToolUse", "Task", &["spawn_agent"], &[]);
     // Other subjects are no tools.
     check("SubagentStop", "Task", &["Task"], &["Agent"]);
     check("SubagentStop", "^Task$", &["Task"], &["Agent"]);
