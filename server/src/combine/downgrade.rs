@@ -48,8 +48,10 @@ pub fn downgrade(
         out.downgrades.push(Downgrade { missing, from: out.verdict, to });
         out.verdict = to;
     };
+    // A call that does not run needs no parameters.
+    let runs = !(decided == Verdict::Block && event.prevents());
     for (needed, capability) in
-        [(asks.modified_params, Capability::ModifyParams), (asks.modified_result, Capability::ModifyResult)]
+        [(asks.modified_params && runs, Capability::ModifyParams), (asks.modified_result, Capability::ModifyResult)]
     {
         if lacks(needed, capability) {
             out.rewrite_withheld = true;
@@ -115,6 +117,7 @@ mod tests {
         let rewrite = Asks { modified_params: true, ..Asks::default() };
         check("PreToolUse", V::Allow, rewrite, &[Block, Ask], &[(ModifyParams, V::Allow, V::Block)]);
         check("PreToolUse", V::Allow, rewrite, &[ModifyParams], &[]);
+        check("PreToolUse", V::Block, rewrite, &[Block], &[]);
         check("PreToolUse", V::Block, Asks::default(), &[Ask], &[(Block, V::Block, V::Block)]);
         check("Stop", V::Block, Asks::default(), &[Block], &[(ForceContinue, V::Block, V::Block)]);
         let notes = Asks { context: true, halt: true, ..Asks::default() };
