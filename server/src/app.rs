@@ -255,7 +255,7 @@ impl App {
             places,
             shed: Semaphore::new(SHED_READERS),
             message_bytes: settings.limits.message_bytes,
-            arrival_limit: settings.limits.default_deadline,
+            default_deadline: settings.limits.default_deadline,
             drain: drain.clone(),
             recorder,
         });

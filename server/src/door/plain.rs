@@ -51,8 +51,8 @@ pub struct PlainHttp<H> {
     pub shed: Semaphore,
     /// Size of a body, in bytes.
     pub message_bytes: usize,
-    /// How long a request may take to arrive.
-    pub arrival_limit: Duration,
+    /// Budget of a call that says none, and how long a request may take to arrive.
+    pub default_deadline: Duration,
     /// When to cut calls.
     pub drain: Drain,
     /// What calls are counted by.
@@ -142,13 +142,15 @@ impl<H: Handlers> PlainHttp<H> {
         if waits_to_send(head) && body.size_hint().lower() > to_u64(self.message_bytes) {
             return Err(NotJudged::TooLarge(self.message_bytes));
         }
-        let limit = asked.deadline().unwrap_or(self.arrival_limit).min(self.arrival_limit);
+        let limit = asked.deadline(self.default_deadline).min(self.default_deadline);
         let end = call.arrived.checked_add(limit).unwrap_or(call.arrived);
         let whole = timeout_at(end, body::whole(body, self.message_bytes)).await.map_err(|_| NotJudged::TooSlow)??;
         let request = asked.read(&whole)?;
         drop(whole);
         let traceparent = head.headers.get("traceparent").and_then(|header| header.to_str().ok());
-        let response = self.triggers.judge(call, asked.deadline(), traceparent, request).await?;
+        // Only now is it known of which event the call is.
+        let deadline = asked.deadline(self.default_deadline);
+        let response = self.triggers.judge(call, Some(deadline), traceparent, request).await?;
         drop(place);
         Ok(asked.answer(&response))
     }
@@ -186,11 +188,11 @@ impl Asked {
         }
     }
 
-    /// How long the call may take, where it says so.
-    fn deadline(&self) -> Option<Duration> {
+    /// How long the call may take; `default` is for those that do not say.
+    fn deadline(&self, default: Duration) -> Duration {
         match self {
-            Self::Hook(call) => Some(call.deadline()),
-            Self::Trigger(call) => call.deadline(),
+            Self::Hook(call) => call.deadline(default),
+            Self::Trigger(call) => call.deadline().unwrap_or(default),
         }
     }
 

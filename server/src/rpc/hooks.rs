@@ -92,12 +92,12 @@ impl HookCall {
         if self.violations.is_empty() { Ok(request) } else { Err(NotJudged::Invalid(self.violations.clone())) }
     }
 
-    /// The deadline of the call: what the caller says, or else four fifths of what the agent itself gives a hook. An
-    /// answer that comes later than the agent waits is none, and the agent goes on without it.
+    /// The deadline of the call: what the caller says, or else `default` and at most four fifths of what the agent itself
+    /// gives a hook. An answer that comes later than the agent waits is none, and the agent goes on without it.
     #[must_use]
-    pub fn deadline(&self) -> Duration {
+    pub fn deadline(&self, default: Duration) -> Duration {
         let of_agent = || self.agent.time_limit(self.native_event().unwrap_or_default()).mul_f64(0.8);
-        self.timeout.unwrap_or_else(of_agent)
+        self.timeout.unwrap_or_else(|| of_agent().min(default))
     }
 
     /// The agent's own form of what hookd decided.
@@ -200,16 +200,18 @@ mod tests {
 
     #[test]
     fn the_deadline_is_before_the_agents_own() {
+        let default = Duration::from_secs(30);
         let pre = call(Agent::ClaudeCode, "");
         pre.read(PRE.as_bytes()).unwrap();
-        assert_eq!(pre.deadline(), Duration::from_secs(480));
+        assert_eq!(pre.deadline(default), default);
+        assert_eq!(pre.deadline(Duration::from_secs(1000)), Duration::from_secs(480));
         let end = call(Agent::ClaudeCode, "event=SessionEnd");
-        assert_eq!(end.deadline(), Duration::from_millis(1200));
-        assert_eq!(call(Agent::CopilotCli, "event=preToolUse").deadline(), Duration::from_secs(24));
+        assert_eq!(end.deadline(default), Duration::from_millis(1200));
+        assert_eq!(call(Agent::CopilotCli, "event=preToolUse").deadline(default), Duration::from_secs(24));
         let mut headers = HeaderMap::new();
         headers.insert(json::TIMEOUT, HeaderValue::from_static("2500"));
         let told = HookCall::new(Agent::ClaudeCode, "event=SessionEnd", &headers);
-        assert_eq!(told.deadline(), Duration::from_millis(2500));
+        assert_eq!(told.deadline(default), Duration::from_millis(2500));
     }
 
     #[test]

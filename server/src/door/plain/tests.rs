@@ -64,7 +64,7 @@ async fn serve() -> (String, Arc<Recorder>) {
         places,
         shed: Semaphore::new(1),
         message_bytes: 4096,
-        arrival_limit: second.saturating_mul(30),
+        default_deadline: second.saturating_mul(30),
         drain: drain.clone(),
         recorder: Arc::clone(&recorder),
     });
