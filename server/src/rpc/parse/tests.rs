@@ -93,3 +93,26 @@ fn subjects_come_from_where_the_table_says() {
     assert_eq!(subject("SubagentStop", r#"{"agent_type":"a"}"#, ""), Some("a".to_owned()));
     assert_eq!(subject("Stop", r#"{"source":"startup"}"#, ""), None);
 }
+
+#[test]
+fn what_the_agents_translators_make_of_their_inputs_is_a_request() {
+    let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/vectors");
+    let mut read = 0;
+    for agent in hookd_agents::Agent::ALL {
+        for file in std::fs::read_dir(vectors.join(agent.name())).unwrap() {
+            let path = file.unwrap().path();
+            let vector = hookd_json::parse(&std::fs::read_to_string(&path).unwrap()).unwrap();
+            let input = hookd_json::to_text(&vector["input"]);
+            let call = hookd_agents::read(&hookd_agents::Native {
+                agent,
+                event: vector["event"].as_str(),
+                input: input.as_bytes(),
+                transport: hookd_agents::Transport::Command,
+            });
+            let trigger = parse(call.unwrap().request, arrival()).map(|trigger| trigger.event_name.to_string());
+            assert_eq!(trigger.as_deref(), Ok(vector["request"]["event"].as_str().unwrap()), "{}", path.display());
+            read += 1;
+        }
+    }
+    assert!(read > 1000, "{read} vectors");
+}
