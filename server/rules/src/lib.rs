@@ -44,7 +44,7 @@ pub use offered::{
     MAX_OFFERED_BYTES, MAX_OFFERED_FILE_BYTES, MAX_OFFERED_FILES, MAX_OFFERED_RULES, Offered, OfferedFile, OfferedRule,
 };
 pub use problem::{Problem, Severity};
-pub use program::CallFacts;
+pub use program::{CallFacts, CallVariables};
 pub use rule::{
     Answer, CommandHandler, Decide, Handler, HeaderPart, HttpHandler, Mode, OnError, Program, Protocol, Rule, RunOn,
     Shell, Timing, Worker,

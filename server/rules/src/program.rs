@@ -27,6 +27,9 @@ use crate::{CommandHandler, Program, Protocol, Rule, Shell, plugin_root};
 /// it would keep the program from starting; it stands in the input anyway.
 const IDENTIFIER_BYTES: usize = 4096;
 
+/// Variables of a program that belong to one call, by name.
+pub type CallVariables = Vec<(OsString, OsString)>;
+
 /// What of a call its programs find in their environment. Empty: not known.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CallFacts<'a> {
@@ -59,7 +62,7 @@ impl Rule {
         &self,
         handler: &CommandHandler,
         call: &CallFacts<'_>,
-    ) -> Result<(Vec<OsString>, Vec<(OsString, OsString)>), String> {
+    ) -> Result<(Vec<OsString>, CallVariables), String> {
         let own = [
             ("HOOKD_EVENT", call.event),
             ("HOOKD_TOOL", call.tool),

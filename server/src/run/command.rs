@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use hookd_rules::{CallFacts, CommandHandler};
+use hookd_rules::{CallFacts, CallVariables, CommandHandler};
 use hookd_runner::{Class, Command, End, Finished, Limits, Overloaded, Runner};
 use tokio::time::Instant;
 
@@ -144,11 +144,7 @@ fn directory_of(file: &Path) -> PathBuf {
 }
 
 /// The program of a rule and the variables that are the event's, as its protocol has them.
-fn program(
-    rule: &Rule,
-    trigger: &Trigger,
-    handler: &CommandHandler,
-) -> Result<(Vec<OsString>, Vec<(OsString, OsString)>), Failed> {
+fn program(rule: &Rule, trigger: &Trigger, handler: &CommandHandler) -> Result<(Vec<OsString>, CallVariables), Failed> {
     let call = CallFacts {
         event: &trigger.event_name,
         tool: trigger.tool_call.as_ref().map_or("", |call| call.tool.as_str()),
@@ -162,12 +158,15 @@ fn program(
     rule.program(handler, &call).map_err(|why| Failed::new(Failure::DidNotStart, why))
 }
 
+/// Variables by name, as they travel.
+type Texts = Vec<(String, String)>;
+
 /// The program of a rule of the server's and the variables that go with it, for a caller that runs it on its side.
 pub(super) fn for_the_caller(
     rule: &Rule,
     trigger: &Trigger,
     handler: &CommandHandler,
-) -> Result<(Vec<String>, Vec<(String, String)>), Failed> {
+) -> Result<(Vec<String>, Texts), Failed> {
     let (argv, own) = program(rule, trigger, handler)?;
     let text = |text: OsString| text.to_string_lossy().into_owned();
     let env = own.into_iter().map(|(name, value)| (text(name), text(value)));
