@@ -6,6 +6,8 @@
     reason = "a test stops where something is not as it must be"
 )]
 
+#[cfg(feature = "agent-commands")]
+mod commands;
 mod failures;
 mod garbage;
 mod restart;

@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use tonic::body::Body;
 use tower::{Layer, Service, layer::layer_fn};
 
-use super::{Answer, Answering, call_of, is_evaluation, refusal};
+use super::{Answer, Answering, call_of, is_evaluation, is_lasting, refusal};
 use crate::{record::Recorder, rpc::status::NotJudged, telemetry::call::Lasting};
 
 /// Lets so many calls be evaluated at a time, over all connections, and sheds the others at once.
@@ -46,7 +46,9 @@ where
             let refused = refusal(NotJudged::Shed, call_of(&request));
             return Box::pin(async move { Ok(refused) });
         };
-        if let Some(lasting) = request.extensions_mut().get_mut::<Lasting>() {
+        if is_lasting(&request)
+            && let Some(lasting) = request.extensions_mut().get_mut::<Lasting>()
+        {
             lasting.kept.push(Arc::new(place));
             return Box::pin(self.inner.call(request));
         }

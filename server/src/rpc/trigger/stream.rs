@@ -35,8 +35,8 @@ use crate::{
     telemetry::call::{Call, Lasting, Peer},
 };
 
-/// What the stream's own message puts around an answer, in bytes.
-const ENVELOPE: usize = 16;
+/// What the stream's own message and the revision of what was offered add to an answer, in bytes.
+const ENVELOPE: usize = 64;
 
 /// Both directions of one stream.
 pub(super) struct Wires<'s> {

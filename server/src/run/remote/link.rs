@@ -11,8 +11,8 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use super::{Ended, WantedProgram};
 use crate::model::{Failed, Failure, Rule};
 
-/// How many commands may wait for their way out; each holds its input.
-const WAITING: usize = 4;
+/// How much the inputs of commands may take that wait for their way out, in KiB.
+const WAITING_KIB: u32 = 16 << 10;
 
 /// One command for the caller.
 #[derive(Debug)]
@@ -75,13 +75,17 @@ impl Link {
     /// Nothing asked for yet.
     #[must_use]
     pub fn new() -> Self {
-        Self { state: Mutex::default(), waiting: Notify::new(), room: Arc::new(Semaphore::new(WAITING)) }
+        Self {
+            state: Mutex::default(),
+            waiting: Notify::new(),
+            room: Arc::new(Semaphore::new(usize::try_from(WAITING_KIB).unwrap_or(Semaphore::MAX_PERMITS))),
+        }
     }
 
     /// Has the caller run a command, and waits for its end. Dropping the future cancels it.
     pub(super) async fn run(&self, ask: Ask) -> Ended {
         // Closed only with the link.
-        let Ok(room) = Arc::clone(&self.room).acquire_owned().await else { return Err(gone()) };
+        let Ok(room) = Arc::clone(&self.room).acquire_many_owned(kib(&ask)).await else { return Err(gone()) };
         let (sender, receiver) = oneshot::channel();
         let id = self.push(ask, room, Some(sender))?;
         let _open = Open { link: self, id };
@@ -90,8 +94,9 @@ impl Link {
 
     /// Has the caller start a command that nobody waits for.
     pub(super) fn start(&self, ask: Ask) -> Result<(), Failed> {
-        let Ok(room) = Arc::clone(&self.room).try_acquire_owned() else {
-            let message = format!("too many commands at once: {WAITING} wait for their way to the caller");
+        let Ok(room) = Arc::clone(&self.room).try_acquire_many_owned(kib(&ask)) else {
+            let message =
+                format!("too many commands at once: {WAITING_KIB} KiB of input wait for their way to the caller");
             return Err(Failed::new(Failure::Overloaded, message));
         };
         self.push(ask, room, None).map(drop)
@@ -181,6 +186,10 @@ impl Drop for Open<'_> {
             }
         }
     }
+}
+
+fn kib(ask: &Ask) -> u32 {
+    u32::try_from(ask.stdin.len() / 1024).unwrap_or(u32::MAX).saturating_add(1).min(WAITING_KIB)
 }
 
 fn gone() -> Failed {

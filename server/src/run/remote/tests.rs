@@ -174,18 +174,21 @@ async fn inputs_that_fit_into_no_message_are_too_large() {
 }
 
 #[tokio::test]
-async fn jobs_go_out_as_ones_that_nobody_waits_for_and_a_few_may_wait() {
+async fn jobs_go_out_as_ones_that_nobody_waits_for_and_their_inputs_are_bounded() {
     let link = Arc::new(Link::new());
     let remote = Remote::new(Arc::new(Nobody), Arc::clone(&link), Origins::default(), BOUNDS);
-    let job = || testing::job(on_the_agent(Tier::Shared), testing::trigger("PreToolUse", "{}"));
-    for _ in 0..4 {
-        assert_eq!(remote.queue(job()), Ok(()));
-    }
-    let full = remote.queue(job()).unwrap_err();
-    assert_eq!(
-        (full.kind, full.message.as_str()),
-        (Failure::Overloaded, "too many commands at once: 4 wait for their way to the caller")
-    );
+    let params = format!(r#"{{"text":"{}"}}"#, "x".repeat(50_000));
+    let job = || testing::job(on_the_agent(Tier::Shared), testing::trigger("PreToolUse", &params));
+    let mut queued = 0;
+    let full = loop {
+        match remote.queue(job()) {
+            Ok(()) => queued += 1,
+            Err(failed) => break failed,
+        }
+    };
+    assert_eq!(queued, (16 << 10) / 49);
+    let message = "too many commands at once: 16384 KiB of input wait for their way to the caller";
+    assert_eq!((full.kind, full.message.as_str()), (Failure::Overloaded, message));
     let (id, _, detached) = next(&link).await;
     assert_eq!((id, detached), (1, true));
     assert_eq!(remote.queue(job()), Ok(()));

@@ -275,3 +275,19 @@ async fn a_claude_code_file_speaks_its_own_protocol() {
     let answer = caller.response().await;
     assert_eq!((answer.verdict(), answer.reason.as_str()), (hookd_tests::v1::Verdict::Block, "not this file"));
 }
+
+#[tokio::test]
+async fn as_many_rules_that_nobody_waits_for_as_there_are_go_out() {
+    let hookd = Hookd::builder().start().await;
+    let tells = |n| with(rule(&format!("t{n}"), "PreToolUse", sh("./tell.sh")), json!({ "async": true }));
+    let file = [shared((0..40).map(tells).collect())];
+    let mut caller = Caller::start(&hookd, bash("ls"), &file).await;
+    caller.need().await;
+    caller.send_files(&file);
+    for n in 0..40 {
+        let command = caller.command().await;
+        assert_eq!((command.command_id, command.rule_id, command.detached), (n + 1, format!("t{n}"), true));
+    }
+    let answer = caller.response().await;
+    assert!(answer.results.iter().all(|result| result.ok), "{:?}", said(&answer));
+}
