@@ -485,7 +485,7 @@ async fn calls_that_are_cut_at_the_drain_limit_are_blocks() {
         .await;
     let address = hookd.address();
     let mut agent = RawHttp1::connect(address).await;
-    agent.send(&RawHttp1::post(CLAUDE, "", &before("Gated", json!({})))).await;
+    agent.send(&RawHttp1::post(CLAUDE, "hookd-timeout-ms: 40000\r\n", &before("Gated", json!({})))).await;
     let mut caller = RawHttp1::connect(address).await;
     caller.send(&RawHttp1::post(TRIGGER, "hookd-timeout-ms: 40000\r\n", &context("Gated"))).await;
     gate::begun(&hookd, 2).await;
