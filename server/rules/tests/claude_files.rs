@@ -298,6 +298,7 @@ fn case_054_one_bad_entry_leaves_the_others_in_force() {
                 {"matcher":"Bash"}
             ],
             "Stop":{"hooks":[]},
+            "PreToolUs":{"hooks":[]},
             "stop":[{"hooks":[{"type":"command","command":"c"}]}]
         }}"#,
         &["s.json#PreToolUse.0.0", "s.json#PreToolUse.2"],
@@ -308,7 +309,8 @@ fn case_054_one_bad_entry_leaves_the_others_in_force() {
             "6:17: hooks.PreToolUse[3]: must be a group of hooks, not the string \"x\"; rule `s.json#PreToolUse.3` is left out",
             "7:17: hooks.PreToolUse[4].hooks: a group needs `hooks`, a list of handlers; rule `s.json#PreToolUse.4` is left out",
             "9:20: hooks.Stop: must be a list of groups, not an object; rule `s.json#Stop` is left out",
-            "10:31: hooks.stop[0].hooks[0]: event `stop` is not known, did you mean `Stop`; rule `s.json#stop.0.0` is left out",
+            "10:25: hooks.PreToolUs: must be a list of groups, not an object; rule `s.json#PreToolUs` is left out",
+            "11:31: hooks.stop[0].hooks[0]: event `stop` is not known, did you mean `Stop`; rule `s.json#stop.0.0` is left out",
         ],
     );
 }
@@ -321,6 +323,7 @@ fn what_is_odd_is_named_and_the_file_works() {
             "enabled": true,
             "_disabled_Stop": [{"hooks":[{"type":"command","command":"a"}]}],
             "Stop": null,
+            "ToolDisabled": [], "Stop_disabled": ["x"],
             "BeforeDeploy": [{"hooks":[{"type":"command","command":"b"}]}],
             "PreToolUse": [{"// why": "x", "matcher": "mcp__github", "enabled": false, "hooks": [
                 {"type":"command","command":"c","tiemout":5,"failClosed":true,"#":1}
@@ -331,13 +334,14 @@ fn what_is_odd_is_named_and_the_file_works() {
             "2:13: hooks.// Stop: `// Stop` is taken for a comment",
             "3:13: hooks.enabled: `enabled` is true, no list of groups, and is ignored",
             "4:13: hooks._disabled_Stop: `_disabled_Stop` is no event, what stands there is switched off",
-            "6:13: hooks.BeforeDeploy: event `BeforeDeploy` is not known; its hooks run where a caller asks for it",
-            "7:29: hooks.PreToolUse[0].// why: `// why` is taken for a comment",
-            "7:55: hooks.PreToolUse[0].matcher: `mcp__github` is a whole name and matches no tool, a server's are `mcp__github__.*`",
-            "7:70: hooks.PreToolUse[0].enabled: `enabled` is no key of a group and is ignored",
-            "8:49: hooks.PreToolUse[0].hooks[0].tiemout: `tiemout` is no key of a command hook and is ignored, did you mean `timeout`",
-            "8:61: hooks.PreToolUse[0].hooks[0].failClosed: `failClosed` is no key of a command hook and is ignored",
-            "8:79: hooks.PreToolUse[0].hooks[0].#: `#` is taken for a comment",
+            "6:33: hooks.Stop_disabled: `Stop_disabled` is no event, what stands there is switched off",
+            "7:13: hooks.BeforeDeploy: event `BeforeDeploy` is not known; its hooks run where a caller asks for it",
+            "8:29: hooks.PreToolUse[0].// why: `// why` is taken for a comment",
+            "8:55: hooks.PreToolUse[0].matcher: `mcp__github` is a whole name and matches no tool, a server's are `mcp__github__.*`",
+            "8:70: hooks.PreToolUse[0].enabled: `enabled` is no key of a group and is ignored",
+            "9:49: hooks.PreToolUse[0].hooks[0].tiemout: `tiemout` is no key of a command hook and is ignored, did you mean `timeout`",
+            "9:61: hooks.PreToolUse[0].hooks[0].failClosed: `failClosed` is no key of a command hook and is ignored",
+            "9:79: hooks.PreToolUse[0].hooks[0].#: `#` is taken for a comment",
         ],
     );
 }

@@ -92,7 +92,7 @@ impl<'w, 's> Walk<'w, 's> {
         let groups = match &entry.node.value {
             Tree::List(groups) => groups,
             Tree::Null if is_known => &Vec::new(),
-            _ if is_known => {
+            value if is_known || (matches!(value, Tree::Map(_)) && is_near(name)) => {
                 let message = format!("must be a list of groups, not {}", entry.node);
                 let id = format!("{}#{key}", self.context.file_name());
                 return self.refuse(&id, &entry.node, path, &message);
@@ -256,5 +256,11 @@ impl<'w, 's> Walk<'w, 's> {
 
 /// Whether a key that is no event is one that somebody switched off by its name.
 fn is_switched_off(key: &str) -> bool {
-    Event::known(key).is_none() && (key.starts_with(['_', '-', '!']) || key.to_lowercase().contains("disabled"))
+    let is_marked = key.starts_with(['_', '-', '!']) || key.starts_with("disabled") || key.ends_with("_disabled");
+    is_marked && Event::known(key).is_none()
+}
+
+/// Whether a key may be an event, misspelt.
+fn is_near(key: &str) -> bool {
+    UnknownEvent::check(key).is_err() || !did_you_mean(key, EVENTS.iter().map(|event| event.name)).is_empty()
 }
