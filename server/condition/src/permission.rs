@@ -298,7 +298,7 @@ impl Parameter {
 
     /// Whether the call has the parameter with this value. What is no scalar has none.
     fn holds(&self, params: &Json<'_>) -> bool {
-        let value = match params.get(&*self.name) {
+        let value = match params.get(&self.name) {
             Some(Json::Text(text)) => Cow::Borrowed(&**text),
             Some(Json::Bool(flag)) => Cow::Borrowed(if *flag { "true" } else { "false" }),
             Some(Json::Number(digits)) => Cow::Borrowed(*digits),

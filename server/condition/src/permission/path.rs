@@ -73,7 +73,7 @@ impl PathPattern {
     /// Whether the hook runs for a call of `tool`.
     pub(super) fn runs(&self, tool: &str, params: &Json<'_>, cwd: Option<&str>, root: Option<&str>) -> bool {
         let searching = SEARCHING.contains(&tool);
-        let named = KEYS.iter().filter_map(|key| params.get(*key));
+        let named = KEYS.iter().filter_map(|key| params.get(key));
         let mut named = named.filter(|value| **value != Json::Null).peekable();
         if named.peek().is_none() {
             return if searching { self.may_lie_in("", cwd, root) } else { true };
