@@ -132,7 +132,7 @@ fn relayed(args: &RelayArgs, started: Instant, known: &mut Known) -> Result<Answ
     // The input is read first, whatever the configuration is: it says the event, and so the form of the answer.
     let (config, broken) = match Config::of(args, variable.as_deref()) {
         Ok(config) => (config, None),
-        Err(why) => (Config::broken(), Some(why)),
+        Err(why) => (Config::broken(args), Some(why)),
     };
     let until = |event: &str| {
         let time = config.deadline.of(args.agent.time_limit(event));

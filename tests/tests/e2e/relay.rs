@@ -2,6 +2,7 @@
 
 mod agents;
 mod failures;
+mod offers;
 mod servers;
 mod whereabouts;
 
@@ -102,19 +103,25 @@ impl Relay {
     }
 
     pub async fn run_text(&self, input: &str) -> Ran {
+        // One that is late may be gone before it has read anything.
+        self.run_and_see(input).await.0
+    }
+
+    /// Also says whether it has read all of its input.
+    pub async fn run_and_see(&self, input: &str) -> (Ran, bool) {
         let mut child = self.command().spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
-        // All of it has to be taken, however much it is.
-        let written = async move {
-            stdin.write_all(input.as_bytes()).await.unwrap();
+        let writing = async move {
+            let written = stdin.write_all(input.as_bytes()).await;
             drop(stdin);
+            written.is_ok()
         };
-        let ((), output) =
-            within("the end of a relay", async { tokio::join!(written, child.wait_with_output()) }).await;
+        let both = async { tokio::join!(writing, child.wait_with_output()) };
+        let (written, output) = within("the end of a relay", both).await;
         let output = output.unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         let exit = output.status.code().unwrap_or_else(|| panic!("{:?}", output.status));
-        Ran { exit, out: text(output.stdout), err: text(output.stderr) }
+        (Ran { exit, out: text(output.stdout), err: text(output.stderr) }, written)
     }
 }
 

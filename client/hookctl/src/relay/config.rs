@@ -101,11 +101,11 @@ impl Config {
     }
 
     /// What holds where nothing can be read: nothing is known but that it blocks.
-    pub(crate) fn broken() -> Self {
+    pub(crate) fn broken(args: &RelayArgs) -> Self {
         Self {
             addresses: Vec::new(),
             on_unavailable: OnUnavailable::Block,
-            deadline: Deadline::DEFAULT,
+            deadline: args.deadline.map_or(Deadline::DEFAULT, Deadline::Exactly),
             offer: Vec::new(),
             home: None,
         }

@@ -1,7 +1,6 @@
 //! Everything that can go wrong between an agent and hookd: never a wrong allow, never a mixed answer.
 
 use std::{
-    io::Write as _,
     net::SocketAddr,
     process::Stdio,
     time::{Duration, Instant},
@@ -156,8 +155,9 @@ async fn an_input_that_is_no_input_blocks_whatever_is_set() {
             ("padded", padded.to_string()),
         ];
         for (what, input) in inputs {
-            let ran = relay().run_text(&input).await;
+            let (ran, all) = relay().run_and_see(&input).await;
             assert!(matches!(taken(agent, &ran), Taken::Block(_)), "{agent} {what}: {ran:?}");
+            assert!(all, "an agent whose writing breaks may go on: {agent} {what}");
         }
     }
 }
@@ -165,8 +165,8 @@ async fn an_input_that_is_no_input_blocks_whatever_is_set() {
 #[tokio::test]
 async fn an_input_without_an_end_ends_with_the_deadline() {
     let hookd = Hookd::builder().start().await;
-    let mut child =
-        Relay::of("claude-code").with(&["--deadline", "300ms"]).at(hookd.address()).command().spawn().unwrap();
+    let relay = Relay::of("claude-code").with(&["--deadline", "300ms"]).at(hookd.address());
+    let mut child = relay.command().spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(b"{\"hook_event_name\":").await.unwrap();
     let output = within("the end of a relay", child.wait_with_output()).await.unwrap();
@@ -211,8 +211,8 @@ async fn an_answer_that_nobody_reads_is_no_allow() {
     let run = async |input: Value| {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let mut child =
-            Relay::of("claude-code").at(hookd.address()).command().stdout(Stdio::from(writer)).spawn().unwrap();
+        let relay = Relay::of("claude-code").at(hookd.address());
+        let mut child = relay.command().stdout(Stdio::from(writer)).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(input.to_string().as_bytes()).await.unwrap();
         drop(stdin);
@@ -223,11 +223,4 @@ async fn an_answer_that_nobody_reads_is_no_allow() {
     assert_eq!((exit, err.as_str()), (Some(2), "hookd's answer cannot be written: broken pipe"));
     let (exit, _) = run(stop_call("claude-code").0).await;
     assert_eq!(exit, Some(0));
-    // The pages for people are no different.
-    let mut help = std::process::Command::new(hookd_tests::program("hookctl"));
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    let help = help.args(["relay", "--help"]).stdin(Stdio::null()).stdout(writer).output().unwrap();
-    assert!(help.status.code().is_some(), "{help:?}");
-    std::io::sink().write_all(&help.stderr).unwrap();
 }
