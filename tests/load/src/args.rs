@@ -153,6 +153,9 @@ pub(crate) struct GoalsArgs {
     /// The hookd binary.
     #[arg(long, value_name = "PATH")]
     pub(crate) hookd: PathBuf,
+    /// The hookctl binary [default: the one beside hookd].
+    #[arg(long, value_name = "PATH")]
+    pub(crate) hookctl: Option<PathBuf>,
     /// The folder that `tests/peers/generate` has written. Without it there are no peers, and hookd has other rules.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) policy: Option<PathBuf>,
@@ -187,6 +190,8 @@ pub(crate) enum Part {
     Http,
     /// Concurrent rules against one.
     Concurrent,
+    /// `hookctl relay` against the start of a shell and of Python.
+    Relay,
 }
 
 /// `hookd-load delay-server`
@@ -266,8 +271,8 @@ impl RunArgs {
 
 impl Part {
     /// All of them, in the order in which they are measured.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Peers, Self::Rules, Self::Command, Self::Worker, Self::Http, Self::Concurrent];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Peers, Self::Rules, Self::Command, Self::Worker, Self::Http, Self::Concurrent, Self::Relay];
 
     /// Its name on the command line.
     pub(crate) fn name(self) -> &'static str {
@@ -278,6 +283,7 @@ impl Part {
             Self::Worker => "worker",
             Self::Http => "http",
             Self::Concurrent => "concurrent",
+            Self::Relay => "relay",
         }
     }
 }

@@ -21,6 +21,7 @@ use crate::{
 
 mod handlers;
 mod peers;
+mod relay;
 mod rules;
 mod table;
 
@@ -119,6 +120,7 @@ async fn measure(args: &GoalsArgs) -> anyhow::Result<Outcome> {
             Part::Worker => vec![handlers::worker(&bench).await],
             Part::Http => vec![handlers::http(&bench).await],
             Part::Concurrent => vec![handlers::concurrent(&bench).await],
+            Part::Relay => relay::measure(&bench).await,
         };
         outcome.rows.extend(rows);
     }
@@ -174,6 +176,11 @@ impl Goal {
 impl Bench<'_> {
     /// hookd with these managed rules, checked: it answers the one event that it is asked with `verdict`.
     async fn hookd(&self, name: &str, rules: &[Value], verdict: &str) -> anyhow::Result<Candidate> {
+        self.hookd_at(name, rules, verdict, &json!("127.0.0.1:0")).await
+    }
+
+    /// The same on other listeners, one of them on TCP.
+    async fn hookd_at(&self, name: &str, rules: &[Value], verdict: &str, listen: &Value) -> anyhow::Result<Candidate> {
         let folder = self.folder.join(name);
         fs::create_dir_all(&folder).context("temporary folder")?;
         let tiers = if rules.is_empty() {
@@ -186,7 +193,7 @@ impl Bench<'_> {
             }
             json!({ "managed": { "sources": [{ "path": "managed" }] } })
         };
-        let settings = json!({ "listen": "127.0.0.1:0", "admin_listen": "127.0.0.1:0", "tiers": tiers });
+        let settings = json!({ "listen": listen, "admin_listen": "127.0.0.1:0", "tiers": tiers });
         write_json(&folder.join("hookd.json"), &settings)?;
         let server = compare::start_hookd(&self.args.hookd, &folder.join("hookd.json"), &[], &folder).await?;
         let candidate = Candidate {
