@@ -1,9 +1,9 @@
 //! What the settings let the rules of a tier be.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::{fs, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
-use hookd_rules::{Handler, LoadSettings, Memory, Permits, SourceSettings, Tier, load};
+use hookd_rules::{Handler, LoadSettings, Memory, Offered, OfferedFile, Permits, SourceSettings, Tier, load};
 
 const RULES: &str = r#"{"hooks":[
 {"id":"program","event":"PreToolUse","handler":{"type":"command","command":"x","timeout":2000}},
@@ -127,6 +127,29 @@ fn timeouts_that_nobody_set_are_cut_as_well() {
         Handler::Http(_) | Handler::Decide(_) => Duration::MAX,
     });
     assert_eq!(timeouts.collect::<Vec<_>>(), [Duration::from_millis(700)]);
+}
+
+/// The same holds for rules that a caller brings.
+#[test]
+fn what_callers_offer_is_narrowed_too() {
+    let file = OfferedFile { tier: Tier::Shared, path: Path::new("/p/.ling/hooks.json"), format: "" };
+    let offered = |permits: Permits| {
+        let mut settings = LoadSettings::default();
+        settings.tiers.shared.permits = permits;
+        Offered::compile(RULES.as_bytes(), file, &settings)
+    };
+    let ids = |offered: &Offered| offered.rules.iter().map(|rule| rule.rule.id.to_string()).collect::<Vec<_>>();
+    let narrowed = offered(Permits { handlers: Some(strings(&["command"])), ..Permits::default() }).unwrap();
+    assert_eq!(ids(&narrowed), ["program"]);
+    assert_eq!(
+        narrowed.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        [
+            "/p/.ling/hooks.json:3:1: hooks[1]: handlers of type `http` are not permitted here, `tiers.shared.handlers` permits `command`; rule `post` is left out",
+            "/p/.ling/hooks.json:4:1: hooks[2]: handlers of type `decide` are not permitted here, `tiers.shared.handlers` permits `command`; rule `answer` is left out",
+        ]
+    );
+    let off = offered(Permits { enabled: false, ..Permits::default() });
+    assert_eq!(off.unwrap_err(), "`tiers.shared.enabled` is false");
 }
 
 fn strings(texts: &[&str]) -> Vec<String> {
