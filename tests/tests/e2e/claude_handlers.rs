@@ -684,3 +684,65 @@ async fn an_answer_over_the_limit_loses_outputs_of_the_event_before_its_verdict(
     );
     assert_eq!(answer.event_output_json, None);
 }
+
+/// A file as projects have it: a guard of bash and jq, one of python that asks, a formatter, context for each prompt, and
+/// a stop hook that forces the tests to run, once.
+const SETTINGS: &str = r#"{
+  "permissions": { "allow": ["Bash(npm test:*)"] },
+  "hooks": {
+    "PreToolUse": [
+      { "matcher": "Bash", "hooks": [ { "type": "command", "timeout": 30,
+          "command": "cmd=$(jq -r '.tool_input.command'); if [[ $cmd == *'rm -rf'* ]]; then echo \"refused: $cmd\" >&2; exit 2; fi" } ] },
+      { "matcher": "Write|Edit", "hooks": [ { "type": "command",
+          "command": "python3 \"$CLAUDE_PROJECT_DIR\"/.claude/hooks/secrets.py" } ] }
+    ],
+    "PostToolUse": [ { "matcher": "Write|Edit", "hooks": [ { "type": "command",
+          "command": "jq -r '.tool_input.file_path' >>\"$CLAUDE_PROJECT_DIR\"/formatted" } ] } ],
+    "UserPromptSubmit": [ { "hooks": [ { "type": "command", "command": "echo branch: main" } ] } ],
+    "Stop": [ { "hooks": [ { "type": "command",
+          "command": "jq -e .stop_hook_active >/dev/null && exit 0; echo '{\"decision\":\"block\",\"reason\":\"run the tests\"}'" } ] } ]
+  }
+}"#;
+
+const SECRETS_PY: &str = r#"
+import json, sys
+call = json.load(sys.stdin)
+if ".env" in call["tool_input"]["file_path"]:
+    print(json.dumps({"hookSpecificOutput": {"hookEventName": call["hook_event_name"],
+        "permissionDecision": "ask", "permissionDecisionReason": "é " + call["tool_input"]["file_path"]}}))
+"#;
+
+#[tokio::test]
+async fn the_hooks_of_a_project_do_what_they_do_alone_and_a_managed_rule_stops_what_they_let_through() {
+    let managed = with(
+        rule("no-curl", "PreToolUse", hookd_tests::decide(json!({ "verdict": "block", "reason": "no downloads" }))),
+        json!({ "when": "tool == 'Bash' && params.command.contains('curl')" }),
+    );
+    let builder = Hookd::builder()
+        .managed(json!([managed]))
+        .file("tmp/project/.claude/settings.json", SETTINGS)
+        .file("tmp/project/.claude/hooks/secrets.py", SECRETS_PY);
+    let file = builder.path("tmp/project/.claude/settings.json");
+    let hookd = builder.settings(json!({ "tiers": { "shared": { "sources": [{ "path": file }] } } })).start().await;
+    let project = hookd.path("tmp/project");
+    let ask = async |request: TriggerRequest| {
+        let answer = said(&hookd.trigger(request.in_cwd(&project)).await);
+        json!([answer["verdict"], answer["reason"]])
+    };
+    let bash = |command: &str| pre_tool_use("Bash", json!({ "command": command }));
+    assert_eq!(ask(bash("ls")).await, json!(["none", null]));
+    assert_eq!(ask(bash("rm -rf /")).await, json!(["block", "refused: rm -rf /"]));
+    assert_eq!(ask(bash("curl example.com")).await, json!(["block", "no downloads"]));
+    let edit = |tool: &str, path: &str| pre_tool_use(tool, json!({ "file_path": path }));
+    assert_eq!(ask(edit("Edit", "/w/a.rs")).await, json!(["none", null]));
+    assert_eq!(ask(edit("Write", "/w/.env")).await, json!(["ask", "é /w/.env"]));
+    assert_eq!(ask(edit("NotebookEdit", "/w/.env")).await, json!(["none", null]), "another tool");
+    ask(post_tool_use("Edit", json!({ "file_path": "/w/a.rs" }), json!({}))).await;
+    assert_eq!(fs::read_to_string(project.join("formatted")).unwrap(), "/w/a.rs\n");
+    let stop = |active: bool| event("Stop").with_payload(json!({ "stop_hook_active": active }));
+    assert_eq!(ask(stop(false)).await, json!(["block", "run the tests"]));
+    assert_eq!(ask(stop(true)).await, json!(["none", null]));
+    let prompt = event("UserPromptSubmit").with_payload(json!({ "prompt": "hi" })).in_cwd(&project);
+    let answer = hookd.trigger(prompt).await;
+    assert_eq!(answer.additional_context.iter().map(|note| note.text.as_str()).collect::<Vec<_>>(), ["branch: main"]);
+}

@@ -75,6 +75,37 @@ fn times_out_of_range_are_refused() {
 }
 
 #[test]
+fn what_only_handlers_of_the_agents_own_protocol_read_arrives() {
+    let mut request = v1::TriggerRequest {
+        turn_id: "t1".to_owned(),
+        transcript_path: "/t.jsonl".to_owned(),
+        permission_mode: "plan".to_owned(),
+        model: "m".to_owned(),
+        workspace_roots: vec!["/w".to_owned()],
+        ..pre_tool_use("{}")
+    };
+    let tool = |elapsed| v1::ToolCall { error: Some("e".to_owned()), elapsed: Some(elapsed), ..call("Bash", "{}") };
+    request.tool_call = Some(tool(prost_types::Duration { seconds: 1, nanos: 5_000_000 }));
+    let trigger = parse(request.clone(), arrival()).unwrap();
+    let session = Session {
+        turn_id: "t1".to_owned(),
+        transcript_path: "/t.jsonl".to_owned(),
+        permission_mode: "plan".to_owned(),
+        model: "m".to_owned(),
+        workspace_roots: vec!["/w".to_owned()],
+    };
+    let tool_call = ToolCall {
+        tool: "Bash".to_owned(),
+        error: Some("e".to_owned()),
+        elapsed: Some(Duration::from_millis(1005)),
+        ..ToolCall::default()
+    };
+    assert_eq!((trigger.session, trigger.tool_call), (session, Some(tool_call)));
+    request.tool_call = Some(tool(prost_types::Duration { seconds: -1, nanos: 0 }));
+    check_refused(request, &[("tool_call.elapsed", "is not a time from 0 on")]);
+}
+
+#[test]
 fn subjects_come_from_where_the_table_says() {
     let subject = |event: &str, payload: &str, agent_type: &str| {
         let request = v1::TriggerRequest {

@@ -40,6 +40,9 @@ const MISPLACED: [&str; 6] = [
 ];
 const NATIVE: [&str; 4] = ["blocked", "modifiedParams", "modifiedResult", "halt"];
 
+/// How many things that do not count are named of one output.
+const MOST_DROPPED: usize = 8;
+
 /// Keys without effect that say nothing about the call.
 const WITHOUT_EFFECT: [&str; 2] = ["async", "asyncTimeout"];
 
@@ -94,15 +97,13 @@ fn plain(text: &str, expect: &Expect) -> Result<Parsed, Failed> {
     Ok(Parsed { answer, dropped })
 }
 
-/// Whether some line begins what looks like an answer of this protocol.
+/// Whether some line begins what looks like an answer of this protocol. What follows the first such line holds what
+/// follows the others.
 fn hides_answer(text: &str) -> bool {
-    let starts = text.match_indices('{').map(|(start, _)| start);
-    starts.filter(|start| text.get(..*start).is_some_and(|before| before.is_empty() || before.ends_with('\n'))).any(
-        |start| {
-            let rest = text.get(start..).unwrap_or_default();
-            ["\"hookSpecificOutput\"", "\"decision\"", "\"continue\""].iter().any(|key| rest.contains(key))
-        },
-    )
+    let starts = text.match_indices('{').map(|(start, _)| text.split_at(start));
+    let mut starts = starts.filter(|(before, _)| before.is_empty() || before.ends_with('\n'));
+    let keys = ["\"hookSpecificOutput\"", "\"decision\"", "\"continue\""];
+    starts.next().is_some_and(|(_, rest)| keys.iter().any(|key| rest.contains(key)))
 }
 
 /// Without the escape sequences with which programs colour what they print.
@@ -159,12 +160,22 @@ fn answer(mut object: Map<String, Value>, expect: &Expect) -> Result<Parsed, Fai
     check(&answer, decides || answer.verdict != Verdict::None, expect)?;
 
     note_ignored(&object, &mut dropped);
-    Ok(Parsed { answer, dropped: dropped.join("; ") })
+    Ok(Parsed { answer, dropped: listed(dropped) })
 }
 
 /// Takes away what says yes in the person's place: who blocks does not say it.
 pub(super) fn without_consent(answer: &mut Answer) {
     answer.event_output.retain(|key, _| !matches!(key.as_str(), "action" | "content" | "updatedPermissions"));
+}
+
+/// What is told of an output, bounded whatever it holds.
+fn listed(mut dropped: Vec<String>) -> String {
+    let more = dropped.len().saturating_sub(MOST_DROPPED);
+    if more > 0 {
+        dropped.truncate(MOST_DROPPED);
+        dropped.push(format!("and {more} more"));
+    }
+    dropped.join("; ")
 }
 
 fn refuse_misplaced(object: &Map<String, Value>) -> Result<(), Failed> {

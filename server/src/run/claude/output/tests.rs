@@ -166,6 +166,16 @@ fn case_023_a_key_that_decides_in_the_wrong_place_is_a_failure() {
 }
 
 #[test]
+fn whatever_is_printed_is_read_in_bounded_time_and_told_of_in_few_words() {
+    let keys = (0..10_000).map(|n| format!("\"k{n}\":{n}")).collect::<Vec<_>>().join(",");
+    let named = (0..8).map(|n| format!("unknown key `k{n}`")).collect::<Vec<_>>().join("; ");
+    let dropped = format!("{named}; and 9992 more");
+    check_dropped(&format!("{{{keys}}}"), &expect("Stop"), Answer::default(), &dropped);
+    let braces = "text\n".to_owned() + &"{\n".repeat(500_000);
+    check_answer(&braces, &guard("UserPromptSubmit"), tells(braces.trim()));
+}
+
+#[test]
 fn case_025_case_027_output_says_for_which_event_it_is() {
     check_bad(
         r#"{"hookSpecificOutput":{"additionalContext":"hi"}}"#,
