@@ -31,19 +31,27 @@ pub async fn evaluate<H: Handlers>(
     judge(handlers, catalog, trigger, &select::select(catalog, trigger), budget).await
 }
 
-/// As [`evaluate`], with rules that the caller brought: `offered`, in evaluation order, stand after the server's own of
-/// their tier. `refused` stands for files of the caller's that were not taken: a failure each, which nothing forbids to
-/// forgive, since what a caller does not bring cannot be missed.
+/// What a caller brings along.
+#[derive(Debug, Default)]
+pub struct Brought {
+    /// Its rules, in evaluation order. They stand after the server's own of their tier.
+    pub rules: Vec<Arc<Rule>>,
+    /// A rule that stands for each of its files that was not taken, and why. These failures are forgiven: what a caller
+    /// does not bring at all cannot be missed either.
+    pub refused: Vec<(Arc<Rule>, Failed)>,
+}
+
+/// As [`evaluate`], with what the caller brings along.
 pub async fn evaluate_with_offered<H: Handlers>(
     handlers: &H,
     catalog: &Catalog,
-    (offered, refused): (&[Arc<Rule>], Vec<(Arc<Rule>, Failed)>),
+    brought: Brought,
     trigger: &Arc<Trigger>,
     budget: Budget,
 ) -> Decision {
-    let selected = select::select(catalog, trigger).with_offered(offered, trigger);
+    let selected = select::select(catalog, trigger).with_offered(&brought.rules, trigger);
     let mut decision = judge(handlers, catalog, trigger, &selected, budget).await;
-    for (rule, failed) in refused {
+    for (rule, failed) in brought.refused {
         let is_before = |result: &RuleResult| !result.recheck && result.rule.tier >= rule.tier;
         let place = decision.results.iter().take_while(|result| is_before(result)).count();
         decision.degraded = true;

@@ -67,8 +67,10 @@ struct Call<'a, C> {
     deadline: Instant,
 }
 
-/// The commands that run.
-struct Running<'a>(Vec<(u32, Pin<Box<dyn Future<Output = CommandResult> + Send + 'a>>)>);
+/// The commands that run, by their ids.
+struct Running<'a>(Vec<(u32, Command<'a>)>);
+
+type Command<'a> = Pin<Box<dyn Future<Output = CommandResult> + Send + 'a>>;
 
 impl<'a, C: AgentCommands> Call<'a, C> {
     async fn attempt(self, peer: &'a Peer, start: Bytes) -> Result<TriggerResponse, CallError> {

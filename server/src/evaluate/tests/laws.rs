@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use hookd_condition::Condition;
-use hookd_rules::{Handler, Mode, OnError, Pattern, PerTier, Timing};
+use hookd_rules::{Handler, Mode, OnError, Pattern, PerTier, RunOn, Timing};
 
 use super::support::*;
 use crate::model::{
@@ -363,6 +363,23 @@ async fn law_08_a_slow_lower_rule_cannot_starve_the_extra_pass() {
         ["Timed out after 899ms", "Timed out after 0ms"],
         "half of what the guard left is theirs, and N is what was granted"
     );
+}
+
+#[tokio::test]
+async fn law_08_conditions_that_a_caller_brings_are_not_asked_once_its_time_is_over() {
+    tokio::time::pause();
+    let brought = |rule: &mut hookd_rules::Rule| (rule.run_on, rule.when) = (RunOn::Agent, when("params.n == 0"));
+    let rules = Rules::default()
+        .says(Shared, "before", silent())
+        .with(brought)
+        .says(Shared, "hangs", after(1_000_000, silent()))
+        .says(Shared, "after", silent())
+        .with(brought)
+        .says(Shared, "of-the-server", silent())
+        .with(|rule| rule.when = when("params.n == 1"));
+    let judged = rules.decide_within(call("PreToolUse", r#"{"n":0}"#), Duration::from_secs(2)).await;
+    assert_eq!(judged.results(), ["before none", "hangs failed", "after failed"]);
+    assert_eq!(judged.asked(), [r#"before: {"n":0}"#, r#"hangs: {"n":0}"#]);
 }
 
 #[tokio::test]

@@ -118,8 +118,7 @@ async fn judge<H: Handlers>(
         RemoteBounds { output_bytes: service.bounds.output_bytes, message_bytes: service.bounds.message_bytes };
     let link = Arc::new(Link::new());
     let remote = Remote::new(Arc::clone(&service.handlers), Arc::clone(&link), gathered.origins, bounds);
-    let offered = (&*gathered.rules, gathered.refused);
-    let evaluation = Box::pin(evaluate_with_offered(&remote, &catalog, offered, &trigger, budget));
+    let evaluation = Box::pin(evaluate_with_offered(&remote, &catalog, gathered.brought, &trigger, budget));
     let decision = wires.carry(&link, bounds.output(), evaluation).await;
     // Those that nobody waits for are started before the answer, which is the last message.
     while let Some(outgoing) = link.take() {

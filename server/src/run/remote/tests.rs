@@ -186,7 +186,7 @@ async fn jobs_go_out_as_ones_that_nobody_waits_for_and_their_inputs_are_bounded(
             Err(failed) => break failed,
         }
     };
-    assert_eq!(queued, (16 << 10) / 49);
+    assert_eq!(queued, (16 << 10) / 50, "50 KiB each, as 1 KiB is begun");
     let message = "too many commands at once: 16384 KiB of input wait for their way to the caller";
     assert_eq!((full.kind, full.message.as_str()), (Failure::Overloaded, message));
     let (id, _, detached) = next(&link).await;

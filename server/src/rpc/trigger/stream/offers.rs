@@ -9,7 +9,7 @@ use std::{
 use hookd_proto::v1::{self, trigger_stream_request::Message as Came, trigger_stream_response::Message as Sent};
 use hookd_rules::{
     LoadSettings, MAX_OFFERED_BYTES, MAX_OFFERED_FILE_BYTES, MAX_OFFERED_FILES, MAX_OFFERED_RULES, Offered,
-    OfferedFile, Rule, Severity,
+    OfferedFile, Severity,
 };
 use sha2::{Digest as _, Sha256};
 use tokio::{
@@ -25,6 +25,7 @@ use super::{
     wire,
 };
 use crate::{
+    evaluate::Brought,
     model::{Failed, Failure, Tier},
     rpc::status::{NotJudged, Violation},
     run::remote::{Origin, Origins},
@@ -55,12 +56,10 @@ pub(super) struct Offer {
 /// What came of all that a caller offered.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
-    /// The rules, in evaluation order.
-    pub(super) rules: Vec<Arc<Rule>>,
-    /// Where each of them stands.
+    /// The rules, and what was not taken.
+    pub(super) brought: Brought,
+    /// Where each of the rules stands.
     pub(super) origins: Origins,
-    /// A rule that stands for each file that was not taken, and why.
-    pub(super) refused: Vec<(Arc<Rule>, Failed)>,
     /// The revision of the rules. Empty: no file was taken.
     pub(super) revision: String,
 }
@@ -148,23 +147,26 @@ impl Offers {
                 (Arc::new(offer.file().stand_in()), failed)
             };
             if !seen.insert((offer.tier, offer.hash)) {
-                gathered.refused.push(refuse("the same content was offered before it in this tier".to_owned()));
+                gathered.brought.refused.push(refuse("the same content was offered before it in this tier".to_owned()));
                 continue;
             }
             let Some(content) = self.cache.content(peer, offer.hash) else {
                 let why = "it was not sent in time, or its content is other than its hash says";
-                gathered.refused.push(refuse(why.to_owned()));
+                gathered.brought.refused.push(refuse(why.to_owned()));
                 continue;
             };
             bytes = bytes.saturating_add(content.len());
             if bytes > MAX_OFFERED_BYTES {
-                gathered.refused.push(refuse(format!("all together have more than {MAX_OFFERED_BYTES} bytes")));
+                gathered.brought.refused.push(refuse(format!("all together have more than {MAX_OFFERED_BYTES} bytes")));
                 continue;
             }
             match self.compiled(peer, offer, content, settings, until).await {
-                Err(why) => gathered.refused.push(refuse(why.to_string())),
+                Err(why) => gathered.brought.refused.push(refuse(why.to_string())),
                 Ok(offered) if rules.saturating_add(offered.rules.len()) > MAX_OFFERED_RULES => {
-                    gathered.refused.push(refuse(format!("all together hold more than {MAX_OFFERED_RULES} rules")));
+                    gathered
+                        .brought
+                        .refused
+                        .push(refuse(format!("all together hold more than {MAX_OFFERED_RULES} rules")));
                 }
                 Ok(offered) => {
                     rules = rules.saturating_add(offered.rules.len());
@@ -179,7 +181,7 @@ impl Offers {
         let origin = |offer: &Offer, index| Origin { sha256: Arc::clone(&offer.sha256), index };
         gathered.origins =
             rules.clone().map(|(offer, rule)| (Arc::clone(&rule.rule), origin(offer, rule.index))).collect();
-        gathered.rules = rules.map(|(_, rule)| Arc::clone(&rule.rule)).collect();
+        gathered.brought.rules = rules.map(|(_, rule)| Arc::clone(&rule.rule)).collect();
         gathered
     }
 
@@ -295,8 +297,10 @@ mod tests {
         let hex = "00ff10".to_owned() + &"a".repeat(58);
         let hash = hash_of_hex(&hex).unwrap();
         assert_eq!(hash[..4], [0x00, 0xff, 0x10, 0xaa]);
-        for wrong in [&hex[1..], &hex[2..], &hex.to_uppercase(), &(hex.clone() + "aa"), &hex.replace('f', "g"), ""] {
-            assert_eq!(hash_of_hex(wrong), None, "{wrong}");
+        for wrong in
+            ["a".repeat(63), "a".repeat(62), "a".repeat(66), hex.to_uppercase(), hex.replace('f', "g"), String::new()]
+        {
+            assert_eq!(hash_of_hex(&wrong), None, "{wrong}");
         }
     }
 
