@@ -69,7 +69,7 @@ pub struct Plain<H> {
 
 /// One call, as its caller speaks.
 enum Asked {
-    Hook(HookCall),
+    Hook(Box<HookCall>),
     Trigger(TriggerCall),
 }
 
@@ -175,7 +175,7 @@ impl Asked {
     fn of(route: Route, head: &Parts) -> Self {
         match route {
             Route::Hooks(agent) => {
-                Self::Hook(HookCall::new(agent, head.uri.query().unwrap_or_default(), &head.headers))
+                Self::Hook(HookCall::new(agent, head.uri.query().unwrap_or_default(), &head.headers).into())
             }
             Route::Trigger => Self::Trigger(TriggerCall::new(&head.headers)),
         }
