@@ -10,6 +10,7 @@ use hookd_runner::{Capacity, Command, Limits, Runner};
 
 use crate::{
     args::DetachedArgs,
+    relay::RUN_BY,
     report::{Failure, OK, Report},
 };
 
@@ -17,7 +18,10 @@ pub(crate) async fn run(args: DetachedArgs) -> Result<Report, Failure> {
     let mut stdin = Vec::new();
     let read = io::stdin().lock().read_to_end(&mut stdin);
     read.map_err(|error| Failure::failed(format!("cannot read the input: {}", crate::report::reason(&error))))?;
-    let command = Command { argv: args.argv, env: std::env::vars_os().collect(), cwd: None, stdin };
+    // The relay has gone: this process is the parent now by which another relay knows itself.
+    let mut env = std::env::vars_os().filter(|(name, _)| name != RUN_BY).collect::<Vec<_>>();
+    env.push((RUN_BY.into(), std::process::id().to_string().into()));
+    let command = Command { argv: args.argv, env, cwd: None, stdin };
     let limits = Limits { timeout: Duration::from_millis(args.timeout_ms), output_bytes: 0, ..Limits::default() };
     let runner = Runner::new(Capacity::default());
     let running = runner.run_background(command, limits).map_err(|full| Failure::failed(full.to_string()))?;

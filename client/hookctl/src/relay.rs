@@ -12,6 +12,7 @@ mod commands;
 mod config;
 mod home;
 mod input;
+mod nested;
 mod offer;
 mod output;
 mod owned;
@@ -43,6 +44,7 @@ use self::{
     offer::{Offer, can_offer},
 };
 pub(crate) use self::{
+    commands::RUN_BY,
     config::home_of,
     offer::of_projects,
     owned::{read_any, read_owned},

@@ -7,7 +7,7 @@ use std::{
     io::{self, Write as _},
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{self, Command, Stdio},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -18,8 +18,10 @@ use hookd_rules::{CallFacts, CommandHandler, Handler, LoadSettings, Offered, Off
 
 /// What programs of hookd's own rule files find of this process's environment.
 const PASSED_ON: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
-/// What Claude Code keeps from its hooks, and what is this program's own.
-const KEPT_BACK: [&str; 2] = ["OTEL_", "HOOKD_"];
+/// What Claude Code keeps from its hooks.
+const KEPT_BACK: &str = "OTEL_";
+/// Says to a relay that such a program starts whose program it is.
+pub(crate) const RUN_BY: &str = "HOOKD_RELAY_PID";
 
 /// Knows the commands of the files of one call.
 #[derive(Debug, Default)]
@@ -89,6 +91,7 @@ fn program(rule: &Rule, handler: &CommandHandler, request: &TriggerRequest) -> R
         // What the agent itself would hand to them: its own environment.
         Protocol::ClaudeCode => env::vars_os().filter(|(name, _)| !is_kept_back(name)).collect(),
     };
+    env.insert(RUN_BY.into(), process::id().to_string().into());
     env.extend(variables);
     env.extend(handler.env.iter().map(|(name, value)| (name.into(), value.into())));
     Ok(AgentProgram { argv, env: env.into_iter().collect(), cwd: handler.cwd.clone().or_else(|| folder(&call)) })
@@ -101,7 +104,7 @@ fn folder(call: &CallFacts<'_>) -> Option<PathBuf> {
 }
 
 fn is_kept_back(name: &OsStr) -> bool {
-    KEPT_BACK.iter().any(|prefix| name.as_encoded_bytes().starts_with(prefix.as_bytes()))
+    name.as_encoded_bytes().starts_with(KEPT_BACK.as_bytes())
 }
 
 /// Starts `hookctl detached`, which reads the input, runs the program and ends it when its time is over. It leads a group

@@ -21,6 +21,7 @@ use crate::{
     args::Origin,
     relay::{
         config::Config,
+        nested::is_nested,
         owned::{self, Read, read_any, read_owned},
     },
     trust::{Store, hash},
@@ -63,6 +64,10 @@ pub(crate) fn can_offer(agent: Agent) -> bool {
 /// What `call` brings.
 pub(crate) fn of(call: &Call, config: &Config) -> Offer {
     let mut offer = Offer::default();
+    if is_nested() {
+        offer.left_out.push("another relay runs this one, and has offered what there is".to_owned());
+        return offer;
+    }
     let offers = |origin| can_offer(call.agent) && config.offer.contains(&origin);
     let project = project(call);
     let mut of_the_person = None;

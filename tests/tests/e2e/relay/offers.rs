@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use hookd_tests::{Hookd, HttpStub, Reply, eventually, program, within};
+use hookd_tests::{Hookd, HttpStub, Reply, decide, eventually, program, rule, within};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -201,6 +201,34 @@ async fn no_hook_runs_twice_files_of_the_agent_are_offered_only_where_it_leaves_
     let ran = place.relay(&hookd, "codex").with(&["--offer", "project"]).run(&codex).await;
     let Taken::Block(reason) = taken("codex", &ran) else { panic!("{ran:?}") };
     assert!(reason.contains("hook files of codex cannot be offered"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_hook_file_that_starts_the_relay_itself_does_so_once() {
+    let hookd = Hookd::builder().managed(json!([rule("counted", "PreToolUse", decide(json!({})))])).start().await;
+    for is_async in [false, true] {
+        let place = Place::new();
+        let arguments =
+            format!("relay --agent claude-code --verbose --offer project --config {}", place.config(&hookd));
+        let relay = format!("{} {arguments}", program("hookctl").display());
+        place.write("project/guard.sh", format!("echo run >> \"$CLAUDE_PROJECT_DIR\"/runs; exec {relay} 2>> said\n"));
+        let command = "sh \"$CLAUDE_PROJECT_DIR\"/guard.sh";
+        let hook = json!({ "type": "command", "command": command, "async": is_async });
+        place.write("project/.claude/settings.json", json!({ "hooks": { "PreToolUse": [{ "hooks": [hook] }] } }));
+        place.trust(&hookd, &[]).await;
+        for variable in [None, Some("1".to_owned()), Some(std::process::id().to_string())] {
+            let relay = place.relay(&hookd, "claude-code").with(&["--offer", "project"]);
+            // What the variable says alone is nothing.
+            let relay = variable.iter().fold(relay, |relay, pid| relay.env("HOOKD_RELAY_PID", pid));
+            let ran = relay.run(&place.bash("ls")).await;
+            assert_eq!(ran, Ran { exit: 0, out: String::new(), err: String::new() });
+            let note = "hookctl relay: another relay runs this one, and has offered what there is\n";
+            eventually("the inner relay has ended", async || (place.read("project/said")? == note).then_some(())).await;
+            assert_eq!(place.read("project/runs").as_deref(), Some("run\n"), "{is_async} {variable:?}");
+            fs::remove_file(place.path("project/said")).unwrap();
+            fs::remove_file(place.path("project/runs")).unwrap();
+        }
+    }
 }
 
 #[tokio::test]
