@@ -33,15 +33,15 @@ impl Handlers for NoHandlers {
     }
 }
 
-/// `rules` rules in three tiers, of which `matching` are about `Bash`.
-fn catalog(rules: usize, matching: usize) -> Catalog {
+/// `rules` rules in three tiers, of which `matching` are about `Bash`, with the conditions that `when` gives.
+fn catalog(rules: usize, matching: usize, when: impl Fn(usize) -> String) -> Catalog {
     let directory = tempfile::tempdir().unwrap();
     let mut settings = LoadSettings::default();
     for (tier, part) in [(Tier::Managed, 0), (Tier::Local, 1), (Tier::Shared, 2)] {
         let rules = (0..rules).filter(|index| index % 3 == part).map(|index| {
             let tool = if index < matching { "^Bash$".to_owned() } else { format!("^Tool{index}$") };
             serde_json::json!({
-                "id": format!("r{index}"), "event": "PreToolUse", "matcher": tool,
+                "id": format!("r{index}"), "event": "PreToolUse", "matcher": tool, "when": when(index),
                 "handler": { "type": "decide", "verdict": "ask", "reason": "look at it first" },
             })
         });
@@ -50,6 +50,10 @@ fn catalog(rules: usize, matching: usize) -> Catalog {
         settings.tiers.get_mut(tier).sources = vec![SourceSettings { path, optional: false }];
     }
     hookd_rules::load(&settings, &mut Memory::default()).catalog.unwrap()
+}
+
+fn always(_: usize) -> String {
+    "true".to_owned()
 }
 
 fn trigger() -> Trigger {
@@ -76,7 +80,7 @@ fn trigger() -> Trigger {
 
 #[divan::bench(args = [10, 50, 500])]
 fn select(bencher: Bencher<'_, '_>, rules: usize) {
-    let (catalog, trigger) = (catalog(rules, 5), trigger());
+    let (catalog, trigger) = (catalog(rules, 5, always), trigger());
     bencher.bench_local(|| select::select(black_box(&catalog), black_box(&trigger)).rules().len());
 }
 
@@ -95,9 +99,22 @@ fn combine(bencher: Bencher<'_, '_>, votes: usize) {
     });
 }
 
+/// 50 rules in three tiers on one tool, each with a pattern on the command and none of which holds: all of them are
+/// evaluated. The parameters are parsed once in it.
+#[divan::bench]
+fn evaluate_50_rules_with_conditions(bencher: Bencher<'_, '_>) {
+    let when = |index| format!(r#"has(params.command) && params.command.matches(r"\bforbidden-{index}\s+-[a-z]*f")"#);
+    let (catalog, trigger) = (catalog(50, 50, when), Arc::new(trigger()));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    bencher.bench_local(|| {
+        let budget = Budget::new(Instant::now(), Duration::from_secs(30)).unwrap();
+        runtime.block_on(evaluate(&NoHandlers, black_box(&catalog), &trigger, budget)).verdict
+    });
+}
+
 #[divan::bench(args = [0, 5, 50])]
 fn evaluate_50_rules(bencher: Bencher<'_, '_>, matching: usize) {
-    let (catalog, trigger) = (catalog(50, matching), Arc::new(trigger()));
+    let (catalog, trigger) = (catalog(50, matching, always), Arc::new(trigger()));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     bencher.bench_local(|| {
         let budget = Budget::new(Instant::now(), Duration::from_secs(30)).unwrap();

@@ -7,7 +7,7 @@ mod side_by_side;
 use std::sync::Arc;
 
 use hookd_condition::Facts;
-use hookd_rules::{Catalog, Timing};
+use hookd_rules::{Catalog, Handler, Timing};
 
 pub use budget::Budget;
 
@@ -20,6 +20,9 @@ use crate::{
 
 /// What the reference engine gives as the output of a rule that is not waited for.
 pub const QUEUED_OUTPUT: &str = "(async, no wait)";
+
+/// Parameters, result and payload of more bytes than this are long to look at.
+const LONG_TEXTS: usize = 16 << 10;
 
 /// Evaluates one event by one catalog (law 9) and decides.
 pub async fn evaluate<H: Handlers>(
@@ -73,6 +76,10 @@ async fn judge<H: Handlers>(
     selected: &Selected,
     budget: Budget,
 ) -> Decision {
+    if takes_long(trigger, selected.rules()) {
+        // The first poll of a call is on the task of its connection, whose other calls would have to wait.
+        tokio::task::yield_now().await;
+    }
     let walked = chain::walk(handlers, catalog, trigger, selected.rules(), budget).await;
     let unmatched = walked.unmatched;
     let mut decision = combine::decide(catalog, trigger, walked);
@@ -80,6 +87,23 @@ async fn judge<H: Handlers>(
     decision.matched = selected.rules().len().saturating_sub(unmatched);
     queue_after_verdict(handlers, trigger, selected.rules(), &mut decision);
     decision
+}
+
+/// Whether evaluating may take more than some ten microseconds of the processor: starting a program does, and so do
+/// expressions that are interpreted, rewrites, and long texts.
+fn takes_long(trigger: &Trigger, rules: &[Arc<Rule>]) -> bool {
+    let result = trigger.form.result.as_ref().map_or(0, |result| result.len());
+    let bytes = [trigger.form.params.len(), result, trigger.payload.len()].into_iter().fold(0, usize::saturating_add);
+    let is_long = |rule: &Arc<Rule>| {
+        rule.permission.is_some()
+            || rule.when.as_ref().is_some_and(|when| !when.is_native())
+            || match &rule.handler {
+                Handler::Command(_) => true,
+                Handler::Http(_) => false,
+                Handler::Decide(decide) => decide.rewrites(),
+            }
+    };
+    bytes > LONG_TEXTS || rules.iter().any(is_long)
 }
 
 /// Queues the rules whose `onVerdict` names the verdict (law 6). They observe: neither a block before their turn nor

@@ -57,6 +57,12 @@ impl Condition {
         self.0.program.required(variable)
     }
 
+    /// Whether it is evaluated without the interpreter, and so within microseconds on a call of the usual size.
+    #[must_use]
+    pub fn is_native(&self) -> bool {
+        self.0.program.is_native()
+    }
+
     /// Lets `conditions` share one pass for all literal patterns that they test on the same field of the same
     /// [`Facts`]. They say the same as before. For conditions that are mostly asked together, such as those of one
     /// event; a condition that was cloned already is left as it is.

@@ -363,6 +363,17 @@ impl Test {
         }
     }
 
+    /// Whether no part of it is left to the interpreter.
+    pub(crate) fn is_native(&self) -> bool {
+        match self {
+            Self::Interpreted(_) => false,
+            Self::Not(test) => test.is_native(),
+            Self::All(tests) | Self::Any(tests) => tests.iter().all(Self::is_native),
+            Self::Choice(tests) => tests.iter().all(Self::is_native),
+            _ => true,
+        }
+    }
+
     /// The strings outside of which `variable` makes the condition false, whatever the rest of it says.
     pub(crate) fn required(&self, variable: Variable) -> Option<Vec<&str>> {
         match self {

@@ -1,5 +1,6 @@
 //! One connection of a caller, from its first byte to its end.
 
+mod batch;
 mod preface;
 
 use std::{
@@ -15,7 +16,7 @@ use hyper::{
     server::conn::{http1, http2},
     service::{Service, service_fn},
 };
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     time::{Instant, sleep, timeout},
@@ -23,7 +24,7 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 use tracing::debug;
 
-use self::preface::Speaks;
+use self::{batch::Batch, preface::Speaks};
 use super::{
     layers::Answer,
     listener::{Listener, Stream},
@@ -106,7 +107,8 @@ impl Connections {
         S: Service<Request<Incoming>, Response = Answer, Error = Infallible> + Send + 'static,
         S::Future: Send + 'static,
     {
-        let connection = http2::Builder::new(TokioExecutor::new())
+        let batch = Batch::default();
+        let connection = http2::Builder::new(batch.clone())
             .timer(TokioTimer::new())
             .keep_alive_interval(self.http2.keepalive_interval)
             .keep_alive_timeout(self.http2.keepalive_timeout)
@@ -115,13 +117,13 @@ impl Connections {
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
         tokio::select! {
-            ended = connection.as_mut() => return log_end(ended),
+            ended = batch.drive(connection.as_mut()) => return log_end(ended),
             () = self.drain.closing().cancelled() => {}
             () = sleep(jittered(self.http2.max_connection_age)) => {}
         }
         // GOAWAY; the calls that are running finish.
         connection.as_mut().graceful_shutdown();
-        if let Ok(ended) = timeout(self.longest_call, connection).await {
+        if let Ok(ended) = timeout(self.longest_call, batch.drive(connection)).await {
             log_end(ended);
         }
     }

@@ -124,7 +124,7 @@ mod tests {
 
     #[track_caller]
     fn check(human: Option<bool>, expected: &str) {
-        let at = SystemTime::UNIX_EPOCH + Duration::from_micros(1_700_000_000_000_001);
+        let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_micros(1_700_000_000_000_001)).unwrap();
         let line = line(human, at, |put| {
             put("tool", Field::Text("a\"b\n\u{1b}é"));
             put("considered", Field::Count(3));

@@ -4,9 +4,10 @@ use std::{
     io::{self, Write},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+use tokio::time::Instant;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// How many bytes may wait; lines over it are dropped, and their number is logged.

@@ -17,6 +17,9 @@ pub struct Context {
     pub flags: u8,
 }
 
+/// `00-`, trace, `-`, span, `-`, flags.
+const TRACEPARENT_BYTES: usize = 55;
+
 /// Id of a trace, shown as 32 lowercase hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceId(u128);
@@ -42,7 +45,7 @@ impl Context {
     pub fn to_traceparent(&self) -> String {
         // Digit by digit through `format!` this cost more than finding the rules of a call.
         let mut digits = [0; 32];
-        let mut text = String::with_capacity("00-".len() + 32 + "-".len() + 16 + "-00".len());
+        let mut text = String::with_capacity(TRACEPARENT_BYTES);
         text.push_str("00-");
         text.push_str(Uuid::from_u128(self.trace_id.0).simple().encode_lower(&mut digits));
         text.push('-');
