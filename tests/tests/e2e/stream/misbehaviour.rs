@@ -294,7 +294,11 @@ async fn draw_a_fate(hookd: &Hookd, seed: u64) -> Option<hookd_tests::v1::Trigge
         (state >> 11) % choices
     };
     let command = if draw(2) == 0 { "rm x" } else { "ls" };
-    let file = shared(json!([on_the_agent("a", json!({})), on_the_agent("b", json!({ "onError": "block" }))]));
+    let soon = json!({ "type": "command", "command": "./x.sh", "timeout": 300 });
+    let file = shared(json!([
+        rule("a", "PreToolUse", soon.clone()),
+        with(rule("b", "PreToolUse", soon), json!({ "onError": "block" })),
+    ]));
     let request = pre_tool_use("Bash", json!({ "command": command }));
     let mut caller = Caller::start(hookd, request, std::slice::from_ref(&file)).await;
     for _step in 0..12 {
@@ -338,8 +342,7 @@ async fn whatever_callers_do_nothing_gets_past_the_managed_tier_and_nothing_is_l
         rule("no-rm", "PreToolUse", hookd_tests::decide(json!({ "verdict": "block" }))),
         json!({ "when": "params.command.startsWith('rm')" }),
     );
-    let settings = json!({ "limits": { "default_deadline": "2s" } });
-    let hookd = std::sync::Arc::new(Hookd::builder().managed(json!([guard])).settings(settings).start().await);
+    let hookd = std::sync::Arc::new(Hookd::builder().managed(json!([guard])).start().await);
     let places = std::sync::Arc::new(tokio::sync::Semaphore::new(32));
     let mut fates = tokio::task::JoinSet::new();
     for seed in 1..=300 {
