@@ -28,7 +28,7 @@ pub use read::Origin;
 pub struct Settings {
     /// Where gRPC is served. Not empty.
     pub listen: Vec<Listen>,
-    /// Names by which callers of plain HTTP may address the server (their `Host`), besides loopback's and the addresses
+    /// Names by which callers of plain HTTP may address the server (their `Host`), besides addresses of loopback and those
     /// that it listens on. Lowercase, without port.
     pub hosts: Vec<String>,
     /// Where `/livez`, `/readyz` and `/metrics` are served.

@@ -159,7 +159,7 @@ fn relayed(args: &RelayArgs, started: Instant, known: &mut Known) -> Result<Answ
         return Err(why);
     }
     let Some(call) = &known.call else { return Err("the hook's input is gone".to_owned()) };
-    if !config.offer.is_empty() && !can_offer(args.agent) {
+    if !args.offer.is_empty() && !can_offer(args.agent) {
         return Err(format!("hook files of {} cannot be offered, hookd does not read them", args.agent.name()));
     }
 

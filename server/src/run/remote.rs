@@ -16,7 +16,7 @@ use super::{
 };
 use crate::model::{Answer, Failed, Failure, Ran, Rule, Trigger, Verdict};
 
-/// What a program's input, arguments and variables may leave of a message, in bytes.
+/// What is in a message beside input, directory, arguments and variables, in bytes; ids are shorter.
 const MESSAGE_ROOM: usize = 4096;
 
 /// Runs the handlers of one call: those that are the caller's through `link`, all others as ever.
@@ -133,7 +133,8 @@ impl<H: Handlers> Remote<H> {
         stdin: Vec<u8>,
         timeout: Duration,
     ) -> Result<Ask, Failed> {
-        let mut bytes = stdin.len().saturating_add(MESSAGE_ROOM);
+        let cwd = handler.cwd.as_ref().map_or_else(|| trigger.cwd.clone(), |cwd| cwd.display().to_string());
+        let mut bytes = stdin.len().saturating_add(cwd.len()).saturating_add(MESSAGE_ROOM);
         let program = match self.origins.of(rule) {
             Some(origin) => WantedProgram::Offered(origin.clone()),
             None => {
@@ -151,7 +152,6 @@ impl<H: Handlers> Remote<H> {
             );
             return Err(Failed::new(Failure::TooLarge, message));
         }
-        let cwd = handler.cwd.as_ref().map_or_else(|| trigger.cwd.clone(), |cwd| cwd.display().to_string());
         let output_bytes = self.bounds.output();
         Ok(Ask { rule: Arc::clone(rule), program, cwd, stdin, timeout, output_bytes })
     }

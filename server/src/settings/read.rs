@@ -142,7 +142,7 @@ fn listen(top: &mut Section<'_, '_>) -> Option<Vec<Listen>> {
 }
 
 fn hosts(top: &mut Section<'_, '_>) -> Vec<String> {
-    let given = top.strings("hosts", HOSTS).unwrap_or_default();
+    let given = top.strings("hosts", HOSTS).unwrap_or_else(|| vec!["localhost".to_owned()]);
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     for host in given.iter().filter(|host| !host.chars().all(plain)) {
         top.problem("hosts", None, &format!("{host:?} is not {HOSTS}"));

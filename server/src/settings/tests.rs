@@ -29,7 +29,7 @@ fn refused(text: &str, message: &str) {
 fn without_a_file_everything_has_its_default() {
     insta::assert_snapshot!(defaults().to_yaml(), @r#"
     listen: ["127.0.0.1:50051"]
-    hosts: []
+    hosts: ["localhost"]
     admin_listen: "127.0.0.1:8081"
     tiers:
       managed:

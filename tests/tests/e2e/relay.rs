@@ -126,9 +126,11 @@ impl Relay {
 }
 
 #[tokio::test]
-async fn every_agent_gets_its_block_and_its_nothing_in_its_own_words() {
+async fn every_agent_gets_its_block_its_allow_and_its_nothing_in_its_own_words() {
     let says_no = json!({ "verdict": "block", "reason": "not here" });
     let hookd = Hookd::builder().managed(json!([rule("no-shell", "PreToolUse", decide(says_no))])).start().await;
+    let says_yes = json!({ "verdict": "allow", "reason": "known" });
+    let yes = Hookd::builder().managed(json!([rule("known", "PreToolUse", decide(says_yes))])).start().await;
     let silent = Hookd::builder().start().await;
     for agent in AGENTS {
         let (input, arguments) = shell_call(agent);
@@ -137,6 +139,11 @@ async fn every_agent_gets_its_block_and_its_nothing_in_its_own_words() {
         assert!(reason.starts_with("not here (no-shell, 0"), "{agent}: {reason}");
         let ran = Relay::of(agent).with(arguments).at(silent.address()).run(&input).await;
         assert_eq!(taken(agent, &ran), Taken::Nothing, "{agent}: {ran:?}");
+        // Those that have no word for it go by their own prompts.
+        let has_allow = !matches!(agent, "codex" | "windsurf" | "cline" | "amazon-q" | "kiro");
+        let ran = Relay::of(agent).with(arguments).at(yes.address()).run(&input).await;
+        let expected = if has_allow { Taken::Allow } else { Taken::Nothing };
+        assert_eq!(taken(agent, &ran), expected, "{agent}: {ran:?}");
     }
 }
 

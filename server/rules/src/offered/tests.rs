@@ -167,3 +167,29 @@ fn the_revision_is_of_the_meaning() {
     assert_eq!(Offered::revision([]), "");
     assert!(matches!(one.rules[0].rule.handler, Handler::Command(_)));
 }
+
+/// The files lie beside the checkout; where they do not, there is nothing to read and the test passes.
+#[test]
+fn real_files_stay_within_the_bounds_and_give_the_rules_that_they_give_as_sources() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
+    let Ok(files) = std::fs::read_dir(&folder) else {
+        return eprintln!("not there, so nothing is read: {}", folder.display());
+    };
+    for path in files.map(|file| file.unwrap().path()) {
+        let content = std::fs::read(&path).unwrap();
+        let file = OfferedFile { tier: Tier::Shared, path: &path, format: "claude-code" };
+        let offered = Offered::compile(&content, file, &LoadSettings::default()).unwrap();
+        let load = crate::check_paths(std::slice::from_ref(&path), Tier::Shared, &LoadSettings::default());
+        let rules = load.catalog.unwrap().rules;
+        let line = |rule: &Rule| (Arc::clone(&rule.id), rule.line, rule.matcher.as_str().to_owned());
+        assert_eq!(
+            offered.rules.iter().map(|offered| line(&offered.rule)).collect::<Vec<_>>(),
+            rules.iter().map(|rule| line(rule)).collect::<Vec<_>>(),
+            "{}",
+            path.display()
+        );
+        let places = offered.rules.iter().map(|rule| rule.index).collect::<Vec<_>>();
+        assert!(places.is_sorted_by(|one, other| one < other), "{}: {places:?}", path.display());
+        assert!(offered.weight() < 4 << 20, "{}: {}", path.display(), offered.weight());
+    }
+}

@@ -163,7 +163,7 @@ mod tests {
 
     /// The status and reason of a request of these parts, or what it asks for.
     fn checked(method: &str, uri: &str, headers: &[(&'static str, &str)]) -> Result<Route, (u16, &'static str)> {
-        let hosts = Hosts::of(&Listen::Tcp(([127, 0, 0, 1], 50051).into()), &[]);
+        let hosts = Hosts::of(&Listen::Tcp(([127, 0, 0, 1], 50051).into()), &["localhost".to_owned()]);
         let mut request = Request::builder().method(method).uri(uri);
         for (name, value) in headers {
             request = request.header(*name, *value);

@@ -23,8 +23,8 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// The names of a listener: loopback's, the address that it listens on (any address, where it listens on all) and
-    /// `names`, in any case.
+    /// The names of a listener: addresses of loopback, the address that it listens on (any address, where it listens on
+    /// all) and `names`, in any case.
     #[must_use]
     pub fn of(listen: &Listen, names: &[String]) -> Self {
         let address = match listen {
@@ -56,10 +56,7 @@ impl Hosts {
                 // An address is what it says: nobody can make it resolve to another.
                 listens.is_unspecified() || address == listens || address.is_loopback()
             }
-            Err(_) => {
-                let host = normal(host);
-                host == "localhost" || self.names.contains(&host)
-            }
+            Err(_) => self.names.contains(&normal(host)),
         }
     }
 
@@ -84,11 +81,12 @@ mod tests {
     use super::*;
 
     fn hosts(listen: &str) -> Hosts {
-        Hosts::of(&Listen::Tcp(listen.parse::<SocketAddr>().unwrap()), &["Hookd.Example.com".to_owned()])
+        let names = ["localhost", "Hookd.Example.com"].map(str::to_owned);
+        Hosts::of(&Listen::Tcp(listen.parse::<SocketAddr>().unwrap()), &names)
     }
 
     #[test]
-    fn loopback_its_own_address_and_listed_names_are_hookd() {
+    fn addresses_of_loopback_its_own_and_listed_names_are_hookd() {
         let cases = [
             ("localhost", true, true),
             ("LOCALHOST:1234", true, true),

@@ -113,6 +113,7 @@ async fn judge<H: Handlers>(
     let left = end.saturating_duration_since(call.arrived);
     let Begun { trigger, catalog, budget } = service.begin(call, left, traceparent, request)?;
 
+    let offered = offers::not_in_force(offered, call.peer, &catalog.sources);
     let gathered = service.offers.gather(call.peer, &offered, &catalog.settings, &mut wires, end).await;
     let bounds =
         RemoteBounds { output_bytes: service.bounds.output_bytes, message_bytes: service.bounds.message_bytes };

@@ -146,6 +146,24 @@ async fn rule_files_of_a_project_count_once_they_are_trusted_and_as_long_as_they
 }
 
 #[tokio::test]
+async fn no_hook_runs_twice_where_hookd_on_the_same_machine_has_the_file_as_a_source() {
+    let place = Place::new();
+    let rule = |id: &str| {
+        let handler = json!({ "type": "command", "command": format!("echo {id} >> mark") });
+        own(json!([{ "id": id, "event": "PreToolUse", "handler": handler }]))
+    };
+    place.write("project/.ling/hooks.json", rule("shared"));
+    place.write("project/.ling/hooks.local.json", rule("local"));
+    place.write("project/.claude/settings.json", "{}");
+    let sources = json!([{ "path": place.path("project/.ling/hooks.json") }]);
+    let hookd = Hookd::builder().settings(json!({ "tiers": { "shared": { "sources": sources } } })).start().await;
+    place.trust(&hookd, &[]).await;
+    let ran = place.relay(&hookd, "claude-code").run(&place.bash("ls")).await;
+    assert_eq!(ran, Ran { exit: 0, out: String::new(), err: String::new() });
+    assert_eq!(place.read("project/mark").as_deref(), Some("local\nshared\n"));
+}
+
+#[tokio::test]
 async fn where_a_session_begins_the_person_is_told_what_does_not_count() {
     let hookd = Hookd::builder().start().await;
     let place = Place::new();

@@ -229,3 +229,24 @@ async fn async_rules_run_on_after_the_answer_or_are_handed_over() {
     assert_eq!((program.cwd.as_deref(), *timeout), (Some(folder.path()), Duration::from_secs(10)));
     assert_eq!(serde_json::from_slice::<Value>(stdin).unwrap()["event"], "PreToolUse");
 }
+
+#[tokio::test]
+async fn large_inputs_and_outputs_go_both_ways() {
+    let hookd = Hookd::builder().start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let counts = "printf '{\"systemMessage\":\"%s\"}' $(wc -c)";
+    let much = "head -c 1000000 /dev/zero | tr '\\0' x; cat > /dev/null";
+    let (_, side) =
+        side(&hookd, json!([on_the_agent("counts", counts, json!({})), on_the_agent("much", much, json!({}))]));
+    let large = "x".repeat(3 << 20);
+    let request = pre_tool_use("Write", json!({ "content": large })).in_cwd(folder.path());
+    let answer = client(&hookd).call_with_commands(&request, &side).await.unwrap();
+    let read = answer.system_messages[0].text.parse::<usize>().unwrap();
+    assert!(read > large.len() && read < large.len() + 1000, "{read}");
+    assert_eq!(answer.results[1].output.as_ref().map(String::len), Some(1_000_000));
+
+    let too_large = pre_tool_use("Write", json!({ "content": "x".repeat((4 << 20) - 600) })).in_cwd(folder.path());
+    let answer = client(&hookd).call_with_commands(&too_large, &side).await.unwrap();
+    let results = said(&answer)["results"].as_array().unwrap().clone();
+    assert!(results.iter().all(|line| line.as_str().unwrap().contains("failed too_large")), "{results:?}");
+}

@@ -60,6 +60,10 @@ impl Caller {
         self.sender = None;
     }
 
+    pub(crate) fn is_half_closed(&self) -> bool {
+        self.sender.is_none()
+    }
+
     /// Sends files, whatever was asked for.
     pub(crate) fn send_files(&self, files: &[OfferedRules]) {
         let files =

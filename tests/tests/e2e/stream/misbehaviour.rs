@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use hookd_tests::{
-    Hookd, HookdBuilder, Process, Signal, eventually, pre_tool_use, rule, said, sh,
+    Hookd, HookdBuilder, Process, RawHttp2, Signal, eventually, pre_tool_use, rule, said, sh,
     v1::{
-        CommandResult, OfferedFile, RuleFiles, StreamStart, Tier, TriggerRequest,
+        CommandResult, OfferedFile, RuleFiles, StreamStart, Tier, TriggerRequest, TriggerStreamRequest,
         trigger_stream_request::Message as Sent,
     },
     with,
 };
+use prost::Message as _;
 use serde_json::{Value, json};
 use tonic::{Code, Status};
 
@@ -263,4 +264,107 @@ async fn a_drain_waits_for_streams_and_cuts_them_at_its_limit() {
     assert_eq!((status.code(), status.message()), (Code::Unavailable, "the server is shutting down"));
     assert!(is_of_hookd(&status), "{status:?}");
     assert_eq!(hookd.wait_exit().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_caller_that_reads_nothing_holds_its_place_no_longer_than_its_call_may_take() {
+    let asks = with(on_the_agent("a", json!({})), json!({ "runOn": "agent" }));
+    let settings = json!({ "limits": { "in_flight": 1, "default_deadline": "1s" } });
+    let hookd = Hookd::builder().shared(json!([asks])).settings(settings).start().await;
+    let mut connection = RawHttp2::idle(hookd.address()).await;
+    let nothing_at_a_time = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0];
+    connection.send(&nothing_at_a_time).await;
+    connection.begin_call(1, "/hookd.v1.HookService/TriggerStream").await;
+    let message = TriggerStreamRequest { message: Some(start(bash(), &[])) }.encode_to_vec();
+    let length = u8::try_from(message.len()).unwrap();
+    connection.send(&[&[0, 0, length + 5, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, length], message.as_slice()].concat()).await;
+    eventually("it holds the place", async || (hookd.metric("hookd_in_flight_calls").await == 1.0).then_some(())).await;
+    eventually("the place is free", async || hookd.try_trigger(bash()).await.ok().map(drop)).await;
+    drop(connection);
+}
+
+/// One caller's fate: what it does is drawn, and whatever that is, no call gets past the managed rule.
+async fn draw_a_fate(hookd: &Hookd, seed: u64) -> Option<hookd_tests::v1::TriggerResponse> {
+    use hookd_tests::v1::trigger_stream_response::Message as Came;
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut draw = move |choices: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) % choices
+    };
+    let command = if draw(2) == 0 { "rm x" } else { "ls" };
+    let soon = json!({ "type": "command", "command": "./x.sh", "timeout": 300 });
+    let file = shared(json!([
+        rule("a", "PreToolUse", soon.clone()),
+        with(rule("b", "PreToolUse", soon), json!({ "onError": "block" })),
+    ]));
+    let request = pre_tool_use("Bash", json!({ "command": command }));
+    let mut caller = Caller::start(hookd, request, std::slice::from_ref(&file)).await;
+    for _step in 0..12 {
+        let id = match caller.try_next().await {
+            Ok(Some(Came::Response(answer))) => return Some(answer),
+            Ok(Some(Came::NeedFiles(_))) if draw(8) > 0 => {
+                caller.send_files(std::slice::from_ref(&file));
+                continue;
+            }
+            Ok(Some(Came::RunCommand(command))) => command.command_id,
+            Ok(Some(Came::NeedFiles(_) | Came::CancelCommand(_))) => 0,
+            Ok(None) | Err(_) => return None,
+        };
+        match draw(12) {
+            0 => return None,
+            1 => caller.half_close(),
+            2 => caller.say(start(bash(), &[])),
+            3 => caller.say_nothing_known(),
+            4 => caller.answer(id.wrapping_add(1), json!({ "decision": "allow" })),
+            5 => caller.say(Sent::CommandResult(CommandResult { command_id: id, ..CommandResult::default() })),
+            6 => caller.answer(id, "{ broken"),
+            7 => caller.answer(id, "x".repeat(2 << 20)),
+            8 | 9 => {
+                caller.answer(id, json!({ "decision": "allow", "modifiedParams": { "command": "rm -rf /" } }));
+            }
+            _ => caller.answer(id, json!({ "decision": "allow" })),
+        }
+        if caller.is_half_closed() {
+            return caller.try_next().await.ok().flatten().and_then(|last| match last {
+                Came::Response(answer) => Some(answer),
+                _ => None,
+            });
+        }
+    }
+    None
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_callers_do_nothing_gets_past_the_managed_tier_and_nothing_is_left() {
+    let guard = with(
+        rule("no-rm", "PreToolUse", hookd_tests::decide(json!({ "verdict": "block" }))),
+        json!({ "when": "params.command.startsWith('rm')" }),
+    );
+    let hookd = std::sync::Arc::new(Hookd::builder().managed(json!([guard])).start().await);
+    let places = std::sync::Arc::new(tokio::sync::Semaphore::new(32));
+    let mut fates = tokio::task::JoinSet::new();
+    for seed in 1..=300 {
+        let (hookd, place) = (std::sync::Arc::clone(&hookd), std::sync::Arc::clone(&places).acquire_owned().await);
+        fates.spawn(async move {
+            let answer = draw_a_fate(&hookd, seed).await;
+            drop(place);
+            answer
+        });
+    }
+    let answers = fates.join_all().await.into_iter().flatten().collect::<Vec<_>>();
+    for answer in &answers {
+        let seen = said(answer);
+        let rewritten = answer.rewrites.iter().any(|rewrite| rewrite.patch_json.contains("rm -rf"));
+        let blocked_first = answer.results.first().is_some_and(|first| first.rule_id == "no-rm");
+        if rewritten || blocked_first {
+            assert_eq!(seen["verdict"], "block", "{seen}");
+        }
+        assert!(seen.get("params").is_none(), "{seen}");
+    }
+    let blocked = answers.iter().filter(|answer| answer.verdict() == hookd_tests::v1::Verdict::Block).count();
+    assert!(answers.len() > 150 && blocked > 100, "{} {blocked}", answers.len());
+    eventually("no place is held", async || (hookd.metric("hookd_in_flight_calls").await == 0.0).then_some(())).await;
+    assert_eq!(hookd.children(), []);
 }

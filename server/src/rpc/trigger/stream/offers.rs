@@ -9,7 +9,7 @@ use std::{
 use hookd_proto::v1::{self, trigger_stream_request::Message as Came, trigger_stream_response::Message as Sent};
 use hookd_rules::{
     LoadSettings, MAX_OFFERED_BYTES, MAX_OFFERED_FILE_BYTES, MAX_OFFERED_FILES, MAX_OFFERED_RULES, Offered,
-    OfferedFile, Severity,
+    OfferedFile, Severity, Source, SourceState,
 };
 use sha2::{Digest as _, Sha256};
 use tokio::{
@@ -117,6 +117,20 @@ pub(super) fn parse(offered: Vec<v1::OfferedFile>) -> Result<Vec<Offer>, NotJudg
         }
     }
     if violations.is_empty() { Ok(offers) } else { Err(NotJudged::Invalid(violations)) }
+}
+
+/// What is left of `offers` without the files that are sources of this hookd themselves, and whole in force: on one machine
+/// a file can be both, and no hook runs twice.
+pub(super) fn not_in_force(mut offers: Vec<Offer>, peer: Peer, sources: &[Source]) -> Vec<Offer> {
+    let is_source = |path: &Path| {
+        let mut loaded = sources.iter().filter(|source| source.state == SourceState::Loaded);
+        loaded.any(|source| source.path == path || path.parent() == Some(&source.path))
+    };
+    // The same path on another machine is another file.
+    if matches!(peer, Peer::Local) {
+        offers.retain(|offer| !is_source(&offer.path));
+    }
+    offers
 }
 
 impl Offers {
