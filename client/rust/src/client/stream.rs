@@ -24,6 +24,9 @@ use crate::{
 };
 
 const PATH: &str = "/hookd.v1.HookService/TriggerStream";
+/// What hookd takes of one file and of all together, in bytes. Of larger ones it needs no content to refuse them.
+const MAX_FILE_BYTES: usize = 256 << 10;
+const MAX_FILES_BYTES: usize = 1 << 20;
 
 impl Client {
     /// Asks about one event and says what to do now, as [`Client::trigger`] does, with rules of the caller's own: `side`
@@ -130,11 +133,15 @@ impl<'a, C: AgentCommands> Call<'a, C> {
         }
     }
 
-    /// Those of the files that hookd does not know which were offered.
+    /// Those of the files that hookd does not know which were offered, as far as it takes them.
     fn files(&self, need: &NeedFiles) -> RuleFiles {
         let mut files = Vec::<RuleFile>::new();
+        let mut room = MAX_FILES_BYTES;
         for file in self.side.offers.iter().filter(|file| need.sha256.iter().any(|hash| hash == file.sha256())) {
-            if !files.iter().any(|sent| sent.sha256 == file.sha256()) {
+            let bytes = file.content().len();
+            let is_sent = files.iter().any(|sent| sent.sha256 == file.sha256());
+            if !is_sent && bytes <= MAX_FILE_BYTES.min(room) {
+                room = room.saturating_sub(bytes);
                 files.push(RuleFile { sha256: file.sha256().to_owned(), content: file.content().to_vec() });
             }
         }

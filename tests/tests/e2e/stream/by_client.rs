@@ -250,3 +250,39 @@ async fn large_inputs_and_outputs_go_both_ways() {
     let results = said(&answer)["results"].as_array().unwrap().clone();
     assert!(results.iter().all(|line| line.as_str().unwrap().contains("failed too_large")), "{results:?}");
 }
+
+#[tokio::test]
+async fn files_that_are_too_much_are_refused_by_name_and_the_others_count() {
+    let hookd = Hookd::builder().start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let padded = |id: &str, bytes: usize| {
+        let says = json!({ "type": "decide", "systemMessage": id });
+        shared(json!([with(rule(id, "PreToolUse", says), json!({ "description": "x".repeat(bytes) }))]))
+    };
+    let mut side = AgentSide::new(commands(&hookd)).offer(padded("huge", 5 << 20));
+    for n in 0..6 {
+        side = side.offer(padded(&format!("f{n}"), 200 << 10));
+    }
+    for round in 0..2 {
+        let answer = client(&hookd).call_with_commands(&bash(folder.path()), &side).await.unwrap();
+        let seen = said(&answer);
+        let why = "it was not sent in time, or its content is other than its hash says";
+        let refused = format!("shared/hooks.json failed not_permitted: the offered file is not taken: {why}");
+        assert_eq!(
+            seen["results"],
+            json!([
+                "shared/f0 none",
+                "shared/f1 none",
+                "shared/f2 none",
+                "shared/f3 none",
+                "shared/f4 none",
+                refused,
+                if round == 0 {
+                    refused.clone()
+                } else {
+                    "shared/hooks.json failed not_permitted: the offered file is not taken: all together have more than 1048576 bytes".to_owned()
+                }
+            ])
+        );
+    }
+}
