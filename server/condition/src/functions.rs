@@ -7,7 +7,7 @@ mod shell;
 mod text;
 
 pub(crate) use self::{
-    glob::glob_pattern,
+    glob::{class, glob_pattern, literal},
     network::{Range, host},
     path::under,
     shell::{ShellTexts, ShellWord},

@@ -77,6 +77,6 @@ pub use self::{
     condition::{Condition, Expression},
     error::{ConditionError, EvaluationError},
     facts::{Call, Claimed, Facts},
-    permission::{PermissionError, PermissionRule},
+    permission::{PermissionError, PermissionRule, RENAMED_TOOLS},
     references::{References, Variable},
 };

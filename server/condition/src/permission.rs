@@ -91,17 +91,16 @@ const FAMILIES: [&[&str]; 4] = [
     &["PowerShell"],
 ];
 
-/// Former names of tools, which rules and calls may still have.
-const RENAMED: [(&str, &str); 9] = [
-    ("Task", "Agent"),
-    ("KillShell", "TaskStop"),
-    ("KillBash", "TaskStop"),
-    ("ListPeers", "ListAgents"),
-    ("Brief", "SendUserMessage"),
-    ("ListMcpResources", "ListMcpResourcesTool"),
-    ("ReadMcpResource", "ReadMcpResourceTool"),
-    ("ReadMcpResourceDir", "ReadMcpResourceDirTool"),
-    ("ProposeGoal", "SetGoal"),
+/// Tools that were renamed, each with all of its names, the one of today first. Rules and calls may still have the others.
+pub const RENAMED_TOOLS: [&[&str]; 8] = [
+    &["Agent", "Task"],
+    &["TaskStop", "KillShell", "KillBash"],
+    &["ListAgents", "ListPeers"],
+    &["SendUserMessage", "Brief"],
+    &["ListMcpResourcesTool", "ListMcpResources"],
+    &["ReadMcpResourceTool", "ReadMcpResource"],
+    &["ReadMcpResourceDirTool", "ReadMcpResourceDir"],
+    &["SetGoal", "ProposeGoal"],
 ];
 
 /// Parameters that the tool's own form tests.
@@ -194,7 +193,7 @@ fn inside(rest: &str) -> Result<String, String> {
 
 /// The name that a tool has now.
 fn current(name: &str) -> &str {
-    RENAMED.iter().find(|(former, _)| *former == name).map_or(name, |(_, now)| now)
+    RENAMED_TOOLS.iter().find(|names| names.contains(&name)).and_then(|names| names.first()).map_or(name, |now| now)
 }
 
 impl Tools {

@@ -56,8 +56,8 @@ pub(crate) fn glob_pattern(pattern: &str) -> Result<String, String> {
     Ok(regex)
 }
 
-/// The class up to its `]`, which the bracket may start with.
-fn class(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<String> {
+/// The regular expression of a class up to its `]`, which the bracket may start with. It matches no `/`.
+pub(crate) fn class(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<String> {
     let negated = rest.next_if(|c| matches!(c, '!' | '^')).is_some();
     let mut class = String::from(if negated { "[^/" } else { "[[" });
     let mut first = true;
@@ -74,7 +74,8 @@ fn class(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<String> 
     Some(class)
 }
 
-fn literal(regex: &mut String, c: char) {
+/// Adds what matches just `c`.
+pub(crate) fn literal(regex: &mut String, c: char) {
     if c.is_ascii_punctuation() && c != '/' {
         // Writing to a string cannot fail.
         let _ = write!(regex, "\\x{:02X}", u32::from(c));

@@ -7,11 +7,14 @@
 //!
 //! No file is looked at. Whose home `~` is nobody says, so it is any directory.
 
-use std::{fmt::Write as _, sync::Arc};
+use std::sync::Arc;
 
 use hookd_json::Json;
 
-use crate::pattern::Pattern;
+use crate::{
+    functions::{class, literal},
+    pattern::Pattern,
+};
 
 /// A pattern over paths.
 #[derive(Debug)]
@@ -214,31 +217,4 @@ fn alternatives(rest: impl Iterator<Item = char>) -> bool {
         }
     }
     false
-}
-
-/// The class up to its `]`, which may stand first. It holds no `/`.
-fn class(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<String> {
-    let negated = rest.next_if(|c| matches!(c, '!' | '^')).is_some();
-    let mut class = String::from(if negated { "[^/" } else { "[[" });
-    let mut first = true;
-    loop {
-        match rest.next()? {
-            ']' if !first => break,
-            '-' => class.push('-'),
-            '\\' => literal(&mut class, rest.next()?),
-            c => literal(&mut class, c),
-        }
-        first = false;
-    }
-    class.push_str(if negated { "]" } else { "]&&[^/]]" });
-    Some(class)
-}
-
-fn literal(regex: &mut String, c: char) {
-    if c.is_ascii_punctuation() && c != '/' {
-        // Writing to a string cannot fail.
-        let _ = write!(regex, "\\x{:02X}", u32::from(c));
-    } else {
-        regex.push(c);
-    }
 }

@@ -1,22 +1,11 @@
 //! Names of tools: others that a tool answers to, and those that a matcher can mean.
 
-/// Tools that were renamed, each with all of its names, the one of today first. The caller's name stays in the payload;
-/// a matcher on any of them matches the others.
-const RENAMED: [&[&str]; 8] = [
-    &["Agent", "Task"],
-    &["TaskStop", "KillShell", "KillBash"],
-    &["ListAgents", "ListPeers"],
-    &["SendUserMessage", "Brief"],
-    &["ListMcpResourcesTool", "ListMcpResources"],
-    &["ReadMcpResourceTool", "ReadMcpResource"],
-    &["ReadMcpResourceDirTool", "ReadMcpResourceDir"],
-    &["SetGoal", "ProposeGoal"],
-];
+use hookd_condition::RENAMED_TOOLS;
 
 /// Tools of Codex, whose files are read like Claude Code's, with the names that its matchers have for them too.
 const CODEX: [&[&str]; 2] = [&["apply_patch", "Edit", "Write"], &["spawn_agent", "Agent", "Task"]];
 
-/// Tools that Claude Code has or had, less those of [`RENAMED`]. The list is not complete and never will be: it only
+/// Tools that Claude Code has or had, less those of [`RENAMED_TOOLS`]. The list is not complete and never will be: it only
 /// tells what a pattern may have been meant for, never what it matches.
 const TOOLS: [&str; 38] = [
     "AskUserQuestion",
@@ -62,19 +51,19 @@ const TOOLS: [&str; 38] = [
 /// Every name that the tool `name` answers to, its own included. `None`: it has no other.
 pub(crate) fn names_of(name: &str) -> Option<&'static [&'static str]> {
     let codex = CODEX.iter().copied().find(|names| names.first() == Some(&name));
-    codex.or_else(|| RENAMED.iter().copied().find(|names| names.contains(&name)))
+    codex.or_else(|| RENAMED_TOOLS.iter().copied().find(|names| names.contains(&name)))
 }
 
 /// The other tools that answer to `name`.
 pub(super) fn answering(name: &str) -> Vec<&'static str> {
-    let renamed = RENAMED.iter().copied().find(|names| names.contains(&name)).unwrap_or_default();
+    let renamed = RENAMED_TOOLS.iter().copied().find(|names| names.contains(&name)).unwrap_or_default();
     let codex = CODEX.iter().filter(|names| names.contains(&name)).filter_map(|names| names.first());
     renamed.iter().chain(codex).copied().collect()
 }
 
 /// The tools that this list knows, by all of their names.
 pub(super) fn known() -> impl Iterator<Item = &'static str> {
-    TOOLS.into_iter().chain(RENAMED.iter().flat_map(|names| names.iter().copied()))
+    TOOLS.into_iter().chain(RENAMED_TOOLS.iter().flat_map(|names| names.iter().copied()))
 }
 
 #[cfg(test)]
