@@ -34,7 +34,8 @@ impl Caller {
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut request = Request::new(UnboundedReceiverStream::new(receiver));
         change(&mut request);
-        let mut client = hookd.client().await.max_decoding_message_size(64 << 20);
+        // One that leaves deadlines to the server.
+        let mut client = hookd.patient_client().await.max_decoding_message_size(64 << 20);
         let messages = within("headers", client.trigger_stream(request)).await.unwrap().into_inner();
         Self { sender: Some(sender), messages }
     }
