@@ -14,9 +14,14 @@ pub(crate) fn signed(reason: &str, response: &v1::TriggerResponse, otherwise: &s
     format!("{reason}{}", signature(response))
 }
 
-/// ` (rule, decision id)`, as far as they are known.
+/// ` (rule, decision id)`, as far as they are known. Where nothing gave a verdict and the call was rewritten, the rule is
+/// the rewrite's last author: a block can only be about that.
 pub(crate) fn signature(response: &v1::TriggerResponse) -> String {
-    let rule = response.decided_by.as_ref().map_or("", |by| by.rule_id.as_str());
+    let rule = match (&response.decided_by, response.rewrites.last()) {
+        (Some(by), _) => by.rule_id.as_str(),
+        (None, Some(rewrite)) => rewrite.rule_id.as_str(),
+        (None, None) => "",
+    };
     match (rule, response.decision_id.as_str()) {
         ("", "") => String::new(),
         (one, "") | ("", one) => format!(" ({one})"),
@@ -78,6 +83,10 @@ mod tests {
             assert_eq!(signed(reason, &response(rule, id), "blocked"), text);
         }
         assert_eq!(signed("no", &v1::TriggerResponse::default(), ""), "no");
+        let by = |rule: &str| v1::Rewrite { rule_id: rule.to_owned(), ..Default::default() };
+        let rewritten = v1::TriggerResponse { rewrites: vec![by("a"), by("b")], ..Default::default() };
+        assert_eq!(signed("no", &rewritten, ""), "no (b)");
+        assert_eq!(signed("no", &v1::TriggerResponse { rewrites: vec![by("a")], ..response("", "d") }, ""), "no (d)");
     }
 
     #[test]
