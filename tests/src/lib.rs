@@ -28,6 +28,7 @@
 //! - [`Hookd::path`] is a file in its folder. Handlers find that folder as `$TMPDIR/..`.
 //! - [`HookdBuilder::start_refused`] is for settings and rules that must keep it from starting.
 //! - [`HttpStub`] is an http server that answers what it is told, byte by byte.
+//! - [`Scripted`] is a gRPC server in hookd's place that answers what it is told, and remembers what it was asked.
 //! - [`RawHttp1`] is a connection of HTTP/1.1 byte by byte, and [`Hookd::post_http2`] one call in HTTP/2.
 //! - [`RawHttp2`] is a connection frame by frame, for what no proper client does.
 //! - [`eventually`] is the only thing that waits, and it looks at a real condition.
@@ -51,6 +52,7 @@ mod raw_http2;
 mod request;
 mod rules;
 mod said;
+mod scripted;
 mod wait;
 
 pub use hookd::{Hookd, HookdBuilder, PatientChannel, Refused};
@@ -65,4 +67,5 @@ pub use request::{TriggerRequestExt, event, post_tool_use, pre_tool_use, with_de
 pub use rules::{decide, http, rule, sh, with};
 pub use rustix::process::Signal;
 pub use said::said;
+pub use scripted::Scripted;
 pub use wait::{GENEROUS, eventually, within};

@@ -40,4 +40,6 @@ mod stream;
 #[cfg(test)]
 mod transport;
 #[cfg(test)]
+mod vectors;
+#[cfg(test)]
 mod workers;

@@ -1,9 +1,9 @@
 //! `hookctl relay` as agents run it: the real binary, each agent's own input, and what that agent makes of the answer.
 
-mod agents;
+pub mod agents;
 mod failures;
 mod offers;
-mod servers;
+pub mod servers;
 mod whereabouts;
 
 use std::{
