@@ -18,7 +18,7 @@ const START: &str = "cargo run --release --bin hookd -- --config deploy/examples
 /// A command of a page: as it stands there, its exit code, and what its output holds.
 type Row = (&'static str, i32, &'static [&'static str]);
 
-const README: [Row; 13] = [
+const README: [Row; 15] = [
     (START, 0, &[]),
     (BLOCKED, 2, &["BLOCK  PreToolUse edit_file"]),
     (
@@ -44,6 +44,16 @@ const README: [Row; 13] = [
     ("grpcurl -plaintext 127.0.0.1:50051 grpc.health.v1.Health/Check", 0, &["SERVING"]),
     ("curl -s http://127.0.0.1:8081/readyz", 0, &["revision: "]),
     ("curl -s http://127.0.0.1:8081/metrics", 0, &["hookd_calls_total", "# EOF"]),
+    (
+        r#"echo '{"session_id":"s1","transcript_path":"/tmp/t","cwd":"/tmp","hook_event_name":"PreToolUse","tool_name":"edit_file","tool_input":{"file_path":"node_modules/x.js"},"tool_use_id":"t1"}' | hookctl relay --agent claude-code"#,
+        0,
+        &[r#""permissionDecision":"deny""#, "Cannot write to node_modules (no-node-modules, "],
+    ),
+    (
+        r#"curl -s -H 'Content-Type: application/json' -d '{"event":"PreToolUse","toolCall":{"tool":"Bash","params":{"command":"ls"}}}' http://127.0.0.1:50051/v1/trigger"#,
+        0,
+        &[r#""verdict":"none""#, r#""decisionId":""#],
+    ),
 ];
 
 const BLOCKED: &str = r#"hookctl trigger PreToolUse --tool edit_file --params '{"file_path":"node_modules/x.js"}'"#;
@@ -162,6 +172,7 @@ async fn without_tool(hookd: &Hookd, line: &str) -> String {
         let answer = health.check(HealthCheckRequest::default()).await.unwrap().into_inner();
         return answer.status().as_str_name().to_owned();
     }
+    assert!(line.starts_with("grpcurl "), "this machine needs curl for: {line}");
     let answer = hookd.trigger(pre_tool_use("edit_file", json!({ "file_path": "src/a.js" }))).await;
     format!("{} {}", answer.verdict().as_str_name(), answer.results[0].rule_id)
 }
