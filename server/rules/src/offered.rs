@@ -44,6 +44,13 @@ const MAX_PATTERNS: usize = 64;
 const SMALL_PATTERN: usize = 64 << 10;
 const LARGE_PATTERN: usize = 1 << 20;
 
+/// How much one file may take when it is compiled, in bytes: aliases and patterns make more of it than it is long.
+const MAX_WEIGHT: usize = 16 << 20;
+
+/// What a value becomes in rules, beside its text, in bytes, and how often its text stands there.
+const VALUE: usize = 128;
+const COPIES: usize = 4;
+
 /// How many macros, each of which can walk through all of a call's data, the conditions of one file may hold.
 const MAX_MACROS: usize = 8;
 
@@ -136,8 +143,6 @@ impl Offered {
         check_form(file.format, &node)?;
         let mut bounds = Bounds::default();
         bounds.count(&node, "")?;
-        // About ten times its text, and its patterns once they were needed.
-        let weight = content.len().saturating_mul(10).saturating_add(bounds.weight);
 
         let settings = for_offered(settings);
         let mut patterns = Patterns::default();
@@ -154,7 +159,7 @@ impl Offered {
         if draft.rules.len() > MAX_OFFERED_RULES {
             return Err(format!("holds {} rules, at most {MAX_OFFERED_RULES} are taken", draft.rules.len()));
         }
-        let mut offered = Self { rules: Vec::new(), problems, meanings: Vec::new(), weight };
+        let mut offered = Self { rules: Vec::new(), problems, meanings: Vec::new(), weight: bounds.weight };
         for mut draft in draft.rules {
             // There is no other holder yet.
             let Some(rule) = Arc::get_mut(&mut draft.rule) else { continue };
@@ -221,7 +226,8 @@ fn check_form(said: &str, node: &Node) -> Result<(), String> {
 struct Bounds {
     patterns: usize,
     macros: usize,
-    /// Of the patterns of matchers, compiled; those of conditions are kept under a bound of their own.
+    /// Of the rules, with the patterns of matchers once they were needed; those of conditions are kept under a bound of
+    /// their own.
     weight: usize,
 }
 
@@ -234,6 +240,7 @@ const MACROS: [&str; 5] = ["all", "exists", "exists_one", "filter", "map"];
 impl Bounds {
     /// Ends at the first thing too many: this itself must not cost much.
     fn count(&mut self, node: &Node, key: &str) -> Result<(), String> {
+        self.weight = self.weight.saturating_add(VALUE);
         match &node.value {
             Tree::List(items) => items.iter().try_for_each(|item| self.count(item, key)),
             Tree::Map(entries) => entries.iter().try_for_each(|entry| self.count(&entry.node, &entry.key)),
@@ -243,6 +250,7 @@ impl Bounds {
     }
 
     fn count_text(&mut self, text: &str, key: &str) -> Result<(), String> {
+        self.weight = self.weight.saturating_add(text.len().saturating_mul(COPIES));
         match key {
             "matcher" => {
                 if text.len() > MAX_PATTERN_TEXT {
@@ -272,6 +280,9 @@ impl Bounds {
         }
         if self.macros > MAX_MACROS {
             return Err(format!("its conditions hold more than {MAX_MACROS} macros"));
+        }
+        if self.weight > MAX_WEIGHT {
+            return Err(format!("takes more than about {MAX_WEIGHT} bytes when it is compiled"));
         }
         Ok(())
     }

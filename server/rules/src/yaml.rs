@@ -12,6 +12,9 @@ use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle, Span, StrInput};
 /// How many values one file may hold, those that aliases repeat included.
 const MAX_NODES: usize = 200_000;
 
+/// Text of so many bytes that an alias repeats counts as one value more.
+const TEXT_OF_A_VALUE: usize = 64;
+
 /// Parses the one document in `text`; nothing but comments is `null`.
 pub(crate) fn parse(text: &str) -> Result<Node, JsonError> {
     let mut walk = Walk { parser: Parser::new_from_str(text), anchors: HashMap::new(), nodes: 0 };
@@ -157,11 +160,17 @@ fn height(value: &Tree) -> usize {
     inner.unwrap_or_default().saturating_add(1)
 }
 
+/// How many values there are, long texts counted as several.
 fn size(value: &Tree) -> usize {
     match value {
         Tree::List(items) => items.iter().fold(1, |sum, item| sum.saturating_add(size(&item.value))),
-        Tree::Map(entries) => entries.iter().fold(1, |sum, entry| sum.saturating_add(size(&entry.node.value))),
-        _ => 1,
+        Tree::Map(entries) => entries.iter().fold(1, |sum, entry| {
+            sum.saturating_add(size(&entry.node.value)).saturating_add(entry.key.len() / TEXT_OF_A_VALUE)
+        }),
+        Tree::String(text) | Tree::Number(text) | Tree::OddNumber(text) => {
+            (text.len() / TEXT_OF_A_VALUE).saturating_add(1)
+        }
+        Tree::Null | Tree::Bool(_) => 1,
     }
 }
 
@@ -236,6 +245,11 @@ mod tests {
             format!("{text}a{i}: &a{i} [{aliases}]\n")
         });
         assert!(json(&bomb).unwrap_err().starts_with("more than 200000 values"));
+        // A long text again and again, which is few values and much memory.
+        let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(100_000), "*a,".repeat(40_000));
+        assert!(json(&long).unwrap_err().starts_with("more than 200000 values"));
+        let keys = format!("a: &a {{ {}: 1 }}\nb: [{}]\n", "x".repeat(900), "*a,".repeat(40_000));
+        assert!(json(&keys).unwrap_err().starts_with("more than 200000 values"));
         let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
         assert_eq!(json(&deep), Err("nested more than 128 deep at line 1 column 129".to_owned()));
         let tower = (1..40).fold("a0: &a0 [x]\n".to_owned(), |text, i| {

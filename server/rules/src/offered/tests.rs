@@ -154,6 +154,25 @@ fn problems_are_cut_and_sources_of_the_settings_do_not_matter() {
 }
 
 #[test]
+fn what_a_file_becomes_is_bounded_too() {
+    let rules = |command: &str| {
+        let rule = |n: usize| format!("- {{event: Stop, id: r{n}, handler: {{type: command, command: {command}}}}}\n");
+        let rules = (1..200).map(rule).collect::<String>();
+        format!("hooks:\n- {{event: Stop, handler: {{type: command, command: &c {}}}}}\n{rules}", "x".repeat(20_000))
+    };
+    let weight = |text: &str| {
+        let path = Path::new("/r.yaml");
+        let file = OfferedFile { tier: Tier::Shared, path, format: "hookd" };
+        Offered::compile(text.as_bytes(), file, &LoadSettings::default()).map(|offered| offered.weight())
+    };
+    let (alone, repeated) = (weight(&rules("y")).unwrap(), weight(&rules("*c")).unwrap());
+    assert!(alone < 1 << 20 && repeated > 200 * 20_000, "{alone} {repeated}");
+    let patterns = (0..20).map(|n| json!({ "event": "Stop", "matcher": format!("\\w{{5}}{n}."), "handler": {} }));
+    let too_much = compiled(patterns.collect()).map(|offered| offered.rules.len());
+    assert_eq!(too_much, Err("takes more than about 16777216 bytes when it is compiled".to_owned()));
+}
+
+#[test]
 fn the_revision_is_of_the_meaning() {
     let one = compiled(json!([rule("a"), rule("b")])).unwrap();
     let content = "hooks: # as YAML\n- {event: PreToolUse, id: a, handler: {type: command, command: 'true'}}\n- {id: b, event: PreToolUse, handler: {command: 'true', type: command}}\n";

@@ -55,15 +55,24 @@ async fn files_over_a_bound_get_nothing_but_a_named_refusal() {
     let hookd = guarded().await;
     let many = |count: usize| (0..count).map(|n| rule(&format!("r{n}"), "PreToolUse", sh("true"))).collect::<Value>();
     let matcher = |text: String| with(rule("m", "PreToolUse", sh("true")), json!({ "matcher": text }));
-    let bombs = (0..65).map(|n| matcher(format!("(a{{90}}){{90}}{n}")));
+    let bombs = (0..20).map(|n| matcher(format!("(a{{90}}){{90}}{n}.")));
+    let patterns = (0..65).map(|n| matcher(format!("a{n}.b")));
     for (rules, why) in [
         (many(10_000), "it was not sent in time, or its content is other than its hash says"),
         (many(2_000), "holds 2000 rules, at most 256 are taken"),
-        (bombs.collect(), "holds more than 64 regular expressions"),
+        (bombs.collect(), "takes more than about 16777216 bytes when it is compiled"),
+        (patterns.collect(), "holds more than 64 regular expressions"),
         (json!([matcher("(a|b)".repeat(500))]), "a matcher has 2500 bytes, at most 1024 are taken"),
     ] {
         assert_eq!(with_files(&hookd, &[shared(rules)]).await, refused(why));
     }
+    let aliases = format!("hooks: []\na: &a {}\nb: [{}]\n", "x".repeat(100_000), "*a,".repeat(40_000));
+    let aliases = OfferedRules::new(OfferTier::Shared, "/repo/hooks.yaml", "hookd", aliases.into_bytes());
+    let before = hookd.memory();
+    let answer = with_files(&hookd, &[aliases]).await;
+    let line = answer["results"][1].as_str().unwrap();
+    assert!(line.contains("not taken: cannot be read: ") && line.contains("more than 200000 values"), "{line}");
+    assert!(hookd.memory() < before + (128 << 20));
     // One bomb alone leaves out its rule, and the rules beside it stand.
     let beside = [shared(json!([matcher("((a{999}){999}){999}".to_owned()), rule("ok", "PreToolUse", sh("true"))]))];
     assert_eq!(

@@ -1,7 +1,7 @@
 //! The rule files that a caller offers: checked, asked for where they are not known, compiled.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -150,7 +150,7 @@ impl Offers {
         let now = Instant::now();
         let half = end.saturating_duration_since(now).checked_div(2).unwrap_or_default();
         let until = now.checked_add(half).unwrap_or(end);
-        self.fetch(peer, offers, wires, until).await;
+        let contents = self.contents(peer, offers, wires, until).await;
 
         let mut gathered = Gathered::default();
         let (mut seen, mut bytes, mut rules) = (HashSet::new(), 0_usize, 0_usize);
@@ -164,7 +164,7 @@ impl Offers {
                 gathered.brought.refused.push(refuse("the same content was offered before it in this tier".to_owned()));
                 continue;
             }
-            let Some(content) = self.cache.content(peer, offer.hash) else {
+            let Some(content) = contents.get(&offer.hash) else {
                 let why = "it was not sent in time, or its content is other than its hash says";
                 gathered.brought.refused.push(refuse(why.to_owned()));
                 continue;
@@ -174,7 +174,7 @@ impl Offers {
                 gathered.brought.refused.push(refuse(format!("all together have more than {MAX_OFFERED_BYTES} bytes")));
                 continue;
             }
-            match self.compiled(peer, offer, content, settings, until).await {
+            match self.compiled(peer, offer, Arc::clone(content), settings, until).await {
                 Err(why) => gathered.brought.refused.push(refuse(why.to_string())),
                 Ok(offered) if rules.saturating_add(offered.rules.len()) > MAX_OFFERED_RULES => {
                     gathered
@@ -199,26 +199,37 @@ impl Offers {
         gathered
     }
 
-    /// Asks for what is not known.
-    async fn fetch(&self, peer: Peer, offers: &[Offer], wires: &mut Wires<'_>, until: Instant) {
+    /// The contents of what is offered, as far as they are known or come in time. What came is not taken from the cache
+    /// again, which may have let it go meanwhile.
+    async fn contents(
+        &self,
+        peer: Peer,
+        offers: &[Offer],
+        wires: &mut Wires<'_>,
+        until: Instant,
+    ) -> HashMap<Hash, Arc<[u8]>> {
+        let known = |offer: &Offer| Some((offer.hash, self.cache.content(peer, offer.hash)?));
+        let mut contents = offers.iter().filter_map(known).collect::<HashMap<_, _>>();
         let mut unknown = Vec::<&Offer>::new();
-        for offer in offers {
-            if !unknown.iter().any(|there| there.hash == offer.hash) && self.cache.content(peer, offer.hash).is_none() {
+        for offer in offers.iter().filter(|offer| !contents.contains_key(&offer.hash)) {
+            if !unknown.iter().any(|there| there.hash == offer.hash) {
                 unknown.push(offer);
             }
         }
         if unknown.is_empty() {
-            return;
+            return contents;
         }
         let need = v1::NeedFiles { sha256: unknown.iter().map(|offer| offer.sha256.to_string()).collect() };
-        let sent = timeout_at(until, wires.send(wire::response(Sent::NeedFiles(need)))).await;
-        if sent.is_err() {
-            return;
+        if timeout_at(until, wires.send(wire::response(Sent::NeedFiles(need)))).await.is_err() {
+            return contents;
         }
         let files = match timeout_at(until, wires.receive()).await {
             Ok(Some(Came::Files(files))) => files.files,
-            Ok(Some(_)) => return wires.hang_up(),
-            Ok(None) | Err(_) => return,
+            Ok(Some(Came::Start(_) | Came::CommandResult(_))) => {
+                wires.hang_up();
+                return contents;
+            }
+            Ok(None) | Err(_) => return contents,
         };
         for file in files.into_iter().take(MAX_OFFERED_FILES) {
             if file.content.len() > MAX_OFFERED_FILE_BYTES {
@@ -227,9 +238,12 @@ impl Offers {
             // What it is called does not count, only what it is.
             let hash = Hash::from(Sha256::digest(&file.content));
             if unknown.iter().any(|offer| offer.hash == hash) {
-                self.cache.put(peer, hash, file.content.into());
+                let content = Arc::<[u8]>::from(file.content);
+                self.cache.put(peer, hash, Arc::clone(&content));
+                contents.insert(hash, content);
             }
         }
+        contents
     }
 
     async fn compiled(
