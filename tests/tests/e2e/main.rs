@@ -2,6 +2,8 @@
 //! module per subject. How a test is written stands at the top of the harness (`tests/src/lib.rs`).
 
 #[cfg(test)]
+mod agents;
+#[cfg(test)]
 mod cases_encoding;
 #[cfg(test)]
 mod cases_handlers;

@@ -6,7 +6,9 @@ use std::{
     process::{Output, Stdio},
 };
 
-use hookd_tests::{Hookd, HttpStub, Reply, pre_tool_use, program, rule, sh, v1::GetStatusRequest, with, within};
+use hookd_tests::{
+    Hookd, HttpStub, RawHttp1, Reply, pre_tool_use, program, rule, sh, v1::GetStatusRequest, with, within,
+};
 use serde_json::json;
 use tokio::process::Command;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
@@ -14,9 +16,11 @@ use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use crate::quickstart::{project, quickstart};
 
 const START: &str = "cargo run --release --bin hookd -- --config deploy/examples/quickstart/hookd.yaml";
+pub(super) const START_OF_AGENTS: &str =
+    "cargo run --release --bin hookd -- --config deploy/examples/agents/hookd.yaml";
 
 /// A command of a page: as it stands there, its exit code, and what its output holds.
-type Row = (&'static str, i32, &'static [&'static str]);
+pub(super) type Row = (&'static str, i32, &'static [&'static str]);
 
 const README: [Row; 15] = [
     (START, 0, &[]),
@@ -78,11 +82,11 @@ const QUICKSTART: [Row; 5] = [
     (r#"echo '{"event":"Stop","sessionId":"s1"}' | hookctl trigger --input -"#, 0, &["NONE", "queued"]),
 ];
 
-fn root() -> PathBuf {
+pub(super) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
 
-fn page(path: &str) -> String {
+pub(super) fn page(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap()
 }
 
@@ -108,18 +112,19 @@ fn commands(page: &str) -> Vec<String> {
 }
 
 #[track_caller]
-fn check_table(page: &str, table: &[Row]) {
+pub(super) fn check_table(page: &str, table: &[Row]) {
     assert_eq!(commands(page), table.iter().map(|(line, ..)| *line).collect::<Vec<_>>());
 }
 
 /// Starts hookd as the page says, but for the ports.
-async fn start() {
-    let (_, arguments) = START.split_once(" -- --config ").unwrap();
+async fn start(line: &str) {
+    let (_, arguments) = line.split_once(" -- --config ").unwrap();
     let free = "127.0.0.1:0";
     let hookd = Hookd::builder().settings_file(root().join(arguments));
     let hookd = hookd.env("HOOKD__LISTEN", free).env("HOOKD__ADMIN_LISTEN", free).start().await;
     let status = hookd.admin().get_status(GetStatusRequest {}).await.unwrap().into_inner();
-    assert_eq!((status.rules, status.waiting_for), (3, vec![]));
+    let rules = if line == START { 3 } else { 4 };
+    assert_eq!((status.rules, status.waiting_for), (rules, vec![]));
 }
 
 /// Runs a command of a page in `folder`, with the addresses of `hookd`.
@@ -134,10 +139,10 @@ async fn run(hookd: &Hookd, folder: &Path, line: &str) -> Output {
     within("a command of the page", command.output()).await.unwrap()
 }
 
-async fn run_all(hookd: &Hookd, folder: &Path, table: &[Row]) {
+pub(super) async fn run_all(hookd: &Hookd, folder: &Path, table: &[Row]) {
     for (line, exit, says) in table {
-        if *line == START {
-            start().await;
+        if [START, START_OF_AGENTS].contains(line) {
+            start(line).await;
             continue;
         }
         let name = line.split(' ').next().unwrap();
@@ -162,6 +167,12 @@ fn is_installed(name: &str) -> bool {
 
 /// What a tool that this machine lacks would have shown, of the same call.
 async fn without_tool(hookd: &Hookd, line: &str) -> String {
+    if let Some((_, call)) = line.split_once("http://127.0.0.1:50051") {
+        let (path, _) = call.split_once(' ').unwrap();
+        let (_, body) = call.split_once(" -d '").unwrap();
+        let body = body.trim_end_matches('\'');
+        return RawHttp1::connect(hookd.address()).await.ask(path, "", body).await.body;
+    }
     if let Some((_, path)) = line.split_once("http://127.0.0.1:8081") {
         let (status, text) = hookd.admin_get(path).await;
         assert_eq!(status, 200, "{line}");

@@ -1,0 +1,6 @@
+//! What has to hold for every agent, end to end: the real relay or endpoint, the real hookd, and rules of the
+//! organisation.
+
+mod example;
+mod shell_rule;
+mod stop_loops;
