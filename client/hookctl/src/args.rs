@@ -43,7 +43,7 @@ pub(crate) struct Global {
     /// Where hookd listens: `host:port`, `http://host:port` or `unix:/path`; or a list with commas, of which one is
     /// taken at random and the others in turn where it does not answer [default: HOOKD_ADDRESS, else 127.0.0.1:50051].
     #[arg(long, global = true, value_name = "ADDRESS,…")]
-    address: Option<Addresses>,
+    pub(crate) address: Option<Addresses>,
     /// How long hookd may take, such as `30s` or `500ms`. Handlers share this time.
     #[arg(long, global = true, value_name = "TIME", default_value = "30s", value_parser = timeout)]
     timeout: Duration,
@@ -75,6 +75,8 @@ pub(crate) enum Command {
     Reload,
     /// Answers a hook of an agent: its input on standard input, its answer on standard output and in the exit code.
     Relay(RelayArgs),
+    /// Writes the hooks that ask hookd into an agent's own settings. Shows what it would change, unless told to write.
+    Install(Box<InstallArgs>),
     /// Trusts rule files of repositories, so that `hookctl relay` offers them to hookd and runs their commands.
     Trust(TrustArgs),
     /// Runs a program that nobody waits for to its end, or to that of its time. For `hookctl relay`.
@@ -199,6 +201,47 @@ pub(crate) struct RelayArgs {
     pub(crate) verbose: bool,
 }
 
+/// Whose settings get which hooks.
+#[derive(Debug, Group)]
+pub(crate) struct InstallArgs {
+    /// The agent, such as claude-code.
+    #[arg(value_name = "AGENT", value_parser = agent)]
+    pub(crate) agent: Agent,
+    /// Whose settings: those of the whole machine, of this person, or of the project in the current directory.
+    #[arg(long, value_enum, default_value_t = Scope::User)]
+    pub(crate) scope: Scope,
+    /// The settings file, where it is not the usual one of the scope; of Cline the folder.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Write it. Without this, nothing but the difference is shown.
+    #[arg(long)]
+    pub(crate) write: bool,
+    /// Take out what this command has put in, and nothing else.
+    #[arg(long)]
+    pub(crate) remove: bool,
+    /// Let the agent post its hooks to hookd itself, where it can and where a failure does not let the call run. The
+    /// address is that of `--address`.
+    #[arg(long)]
+    pub(crate) http: bool,
+    /// Ask on these events alone, by the agent's own names or by hookd's [default: all that hookd can say something on].
+    #[arg(long, value_name = "EVENT,…", value_delimiter = ',')]
+    pub(crate) events: Vec<String>,
+    /// What `hookctl relay` does on events that can block where hookd cannot be asked. `allow` also leaves out the
+    /// agent's own switch for hooks that fail.
+    #[arg(long, value_name = "block|allow")]
+    pub(crate) on_unavailable: Option<OnUnavailable>,
+    /// How long `hookctl relay` may take; the agent's time limit is set to at least a quarter more.
+    #[arg(long, value_name = "TIME", value_parser = timeout)]
+    pub(crate) deadline: Option<Duration>,
+    /// Leave the hooks in the agent's other files to hookd: the agent does not run them any more, `hookctl relay` offers
+    /// them instead. Only where the agent has a switch for that which leaves this hook alone.
+    #[arg(long)]
+    pub(crate) take_over: bool,
+    /// The absolute path of `hookctl` in the settings [default: the one that runs now].
+    #[arg(long, value_name = "PATH")]
+    pub(crate) program: Option<PathBuf>,
+}
+
 /// Which files are trusted.
 #[derive(Debug, Group)]
 pub(crate) struct TrustArgs {
@@ -246,6 +289,17 @@ pub(crate) enum Origin {
     Plugins,
 }
 
+/// Whose settings are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Scope {
+    /// Of the whole machine; people and projects cannot change them.
+    Managed,
+    /// Of this person.
+    User,
+    /// Of the project in the current directory.
+    Project,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
     /// For a person.
@@ -268,16 +322,19 @@ pub(crate) struct Addresses(pub(crate) Vec<Address>);
 impl Global {
     /// A client of the addresses, with the time limit.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
-        let addresses = match &self.address {
-            Some(addresses) => addresses.0.clone(),
-            None => {
-                addresses_of_environment(std::env::var(ADDRESS_VARIABLE).ok().as_deref()).map_err(Failure::usage)?
-            }
-        };
+        let addresses = self.addresses()?;
         // What is asked here is looked at, not acted on: nothing depends on what happens where hookd is not there.
         let builder = Client::builder(addresses, hookd_client::OnUnavailable::Block);
         // A person waits: better to say soon that nobody answers.
         builder.deadline(self.timeout).rounds(2).build().map_err(|error| Failure::usage(error.to_string()))
+    }
+
+    /// Where hookd listens: as the command line says it, else the environment, else the default.
+    pub(crate) fn addresses(&self) -> Result<Vec<Address>, Failure> {
+        match &self.address {
+            Some(addresses) => Ok(addresses.0.clone()),
+            None => addresses_of_environment(std::env::var(ADDRESS_VARIABLE).ok().as_deref()).map_err(Failure::usage),
+        }
     }
 
     /// Whether to write colours.

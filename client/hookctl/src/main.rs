@@ -1,5 +1,5 @@
 //! `hookctl`: asks hookd from the command line, answers hooks of agents, and checks rule files. Read `args`, `context` (an
-//! event), `trigger`, `admin`, `check`, `relay`, `trust` (the subcommands), `render` (for a person) and `json` (for a
+//! event), `trigger`, `admin`, `check`, `relay`, `trust`, `install` (the subcommands), `render` (for a person) and `json` (for a
 //! machine), in this order.
 
 mod admin;
@@ -7,6 +7,7 @@ mod args;
 mod check;
 mod context;
 mod detached;
+mod install;
 mod json;
 mod relay;
 mod render;
@@ -74,6 +75,7 @@ async fn run(args: Args) -> Result<Report, Failure> {
             exit: BLOCKED,
         }),
         Command::Trust(trust) => trust::run(&args.global, &trust),
+        Command::Install(install) => install::run(&args.global, &install, paint),
         Command::Detached(program) => detached::run(program).await,
         Command::Completions { shell } => Ok(Report::ok(args::completions(shell))),
     }

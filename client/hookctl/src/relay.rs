@@ -38,15 +38,11 @@ use tokio::{
     time::Instant,
 };
 
-use self::{
-    commands::Commands,
-    config::Config,
-    offer::{Offer, can_offer},
-};
+use self::{commands::Commands, config::Config, offer::Offer};
 pub(crate) use self::{
     commands::RUN_BY,
-    config::home_of,
-    offer::of_projects,
+    config::{home_of, names_addresses},
+    offer::{can_offer, of_projects},
     owned::{read_any, read_owned},
 };
 use crate::args::{ADDRESS_VARIABLE, RelayArgs, RelayOnly};

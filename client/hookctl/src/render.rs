@@ -120,6 +120,11 @@ pub(crate) fn lines(text: &str) -> impl Iterator<Item = String> + '_ {
     })
 }
 
+/// A line of a file as it is, but for what would move a terminal.
+pub(crate) fn harmless(line: &str) -> String {
+    line.chars().map(|c| if c == '\t' || is_harmless(c) { c } else { '\u{fffd}' }).collect()
+}
+
 /// No control characters, and none that turn the direction of writing around.
 fn is_harmless(c: char) -> bool {
     !c.is_control() && !matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

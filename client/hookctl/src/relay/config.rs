@@ -121,6 +121,14 @@ pub(crate) fn home_of(config: Option<&Path>) -> Result<Option<PathBuf>, String> 
     Ok(FromFile::find(config, person.as_deref())?.home.or(person))
 }
 
+/// A file says where hookd listens, so that nothing in the environment does.
+///
+/// # Errors
+/// One line: the file is not as it must be.
+pub(crate) fn names_addresses() -> Result<bool, String> {
+    Ok(FromFile::find(None, home().as_deref())?.addresses.is_some())
+}
+
 impl FromFile {
     /// The named file; else the first that is there.
     fn find(named: Option<&Path>, home: Option<&Path>) -> Result<Self, String> {
