@@ -1,6 +1,7 @@
 //! What has to hold for every agent, end to end: the real relay or endpoint, the real hookd, and rules of the
 //! organisation.
 
+mod cut_network;
 mod example;
 mod shell_rule;
 mod stop_loops;
