@@ -32,7 +32,7 @@ pub use attached::Attached;
 pub use catalog::{
     AskFallback, Catalog, DefaultRule, DeferFallback, Fallbacks, ModifyFallback, Source, SourceState, TierPolicy,
 };
-pub use claude::plugin_root;
+pub use claude::{javascript_pattern, plugin_root};
 pub use disk::{MAX_FILE_BYTES, MAX_FILES, fingerprint};
 pub use event::{Block, EVENTS, Event, Modifies, Subject, UnknownEvent};
 pub use file::Format;
@@ -41,7 +41,7 @@ pub use index::{EventIndex, Matching};
 pub use load::{Load, LoadedFile, MAX_RULES, Memory, check_paths, load, parse_rules};
 pub use matcher::{Matcher, Pattern, Words};
 pub use offered::{
-    MAX_OFFERED_BYTES, MAX_OFFERED_FILE_BYTES, MAX_OFFERED_FILES, MAX_OFFERED_RULES, Offered, OfferedFile, OfferedRule,
+    MAX_OFFERED_BYTES, MAX_OFFERED_FILE_BYTES, MAX_OFFERED_FILES, MAX_OFFERED_RULES, Offered, OfferedFile, OfferedRule, OfferedTotal,
 };
 pub use problem::{Problem, Severity};
 pub use program::{CallFacts, CallVariables};

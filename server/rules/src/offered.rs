@@ -37,22 +37,26 @@ pub const MAX_OFFERED_RULES: usize = 256;
 /// How long a pattern may be, in bytes.
 const MAX_PATTERN_TEXT: usize = 1024;
 
-/// How many regular expressions one file may hold, in matchers and conditions; names and lists of them are none.
+/// How many regular expressions they may hold together, in matchers and conditions; names and lists of them are none.
 const MAX_PATTERNS: usize = 64;
 
 /// What most patterns take at most when they are compiled, and all of them, in bytes.
 const SMALL_PATTERN: usize = 64 << 10;
 const LARGE_PATTERN: usize = 1 << 20;
 
-/// How much one file may take when it is compiled, in bytes: aliases and patterns make more of it than it is long.
+/// How much they may take together when they are compiled, in bytes: aliases and patterns make more of a file than it
+/// is long.
 const MAX_WEIGHT: usize = 16 << 20;
 
 /// What a value becomes in rules, beside its text, in bytes, and how often its text stands there.
 const VALUE: usize = 128;
 const COPIES: usize = 4;
 
-/// How many macros, each of which can walk through all of a call's data, the conditions of one file may hold.
-const MAX_MACROS: usize = 8;
+/// How many macros, each of which can walk through all of a call's data, their conditions may hold together.
+const MAX_MACROS: usize = 16;
+
+/// How many values that are computed, each of which can be as large as all of a call's data, they may hold together.
+const MAX_EXPRESSIONS: usize = 16;
 
 /// How many problems of one file are kept.
 const MAX_PROBLEMS: usize = 16;
@@ -76,6 +80,18 @@ pub struct Offered {
     /// What is wrong or odd in it; rules with an error are left out. At most so many that nobody's log is flooded.
     pub problems: Vec<Problem>,
     meanings: Vec<Meaning>,
+    total: OfferedTotal,
+}
+
+/// What the files of one call hold together. Each thing of these costs more than it is long.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OfferedTotal {
+    rules: usize,
+    patterns: usize,
+    macros: usize,
+    expressions: usize,
+    /// Of the rules, with the patterns of matchers once they were needed, in bytes; the patterns of conditions are kept
+    /// under a bound of their own.
     weight: usize,
 }
 
@@ -141,8 +157,8 @@ impl Offered {
             format!("cannot be read: line {line}, column {column}: {message}")
         })?;
         check_form(file.format, &node)?;
-        let mut bounds = Bounds::default();
-        bounds.count(&node, "")?;
+        let mut total = OfferedTotal::default();
+        total.count(&node, "")?;
 
         let settings = for_offered(settings);
         let mut patterns = Patterns::default();
@@ -156,10 +172,9 @@ impl Offered {
             return Err(first.map_or_else(|| "is not a rule file".to_owned(), |first| first.message.clone()));
         }
         problems.truncate(MAX_PROBLEMS);
-        if draft.rules.len() > MAX_OFFERED_RULES {
-            return Err(format!("holds {} rules, at most {MAX_OFFERED_RULES} are taken", draft.rules.len()));
-        }
-        let mut offered = Self { rules: Vec::new(), problems, meanings: Vec::new(), weight: bounds.weight };
+        total.rules = draft.rules.len();
+        total.check()?;
+        let mut offered = Self { rules: Vec::new(), problems, meanings: Vec::new(), total };
         for mut draft in draft.rules {
             // There is no other holder yet.
             let Some(rule) = Arc::get_mut(&mut draft.rule) else { continue };
@@ -175,7 +190,7 @@ impl Offered {
     /// About how much memory it takes at most, in bytes.
     #[must_use]
     pub fn weight(&self) -> usize {
-        self.weight
+        self.total.weight
     }
 
     /// The revision of what these files mean together, in evaluation order. Empty: there are none.
@@ -221,24 +236,49 @@ fn check_form(said: &str, node: &Node) -> Result<(), String> {
     }
 }
 
-/// Counts what costs more to compile or to evaluate than it is long, before anything is compiled.
-#[derive(Debug, Default)]
-struct Bounds {
-    patterns: usize,
-    macros: usize,
-    /// Of the rules, with the patterns of matchers once they were needed; those of conditions are kept under a bound of
-    /// their own.
-    weight: usize,
-}
-
 /// Functions whose argument is a pattern.
 const PATTERN_FUNCTIONS: [&str; 4] = ["matches", "anyMatch", "redact", "glob"];
 
 /// The macros of the language.
 const MACROS: [&str; 5] = ["all", "exists", "exists_one", "filter", "map"];
 
-impl Bounds {
-    /// Ends at the first thing too many: this itself must not cost much.
+impl OfferedTotal {
+    /// Adds a file.
+    ///
+    /// # Errors
+    /// What there is too much of with it, in one line; nothing is added then.
+    pub fn add(&mut self, offered: &Offered) -> Result<(), String> {
+        let other = offered.total;
+        let sum = Self {
+            rules: self.rules.saturating_add(other.rules),
+            patterns: self.patterns.saturating_add(other.patterns),
+            macros: self.macros.saturating_add(other.macros),
+            expressions: self.expressions.saturating_add(other.expressions),
+            weight: self.weight.saturating_add(other.weight),
+        };
+        sum.check().map_err(|why| format!("together with those before it, it {why}"))?;
+        *self = sum;
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        for (count, most, what) in [
+            (self.rules, MAX_OFFERED_RULES, "rules"),
+            (self.patterns, MAX_PATTERNS, "regular expressions"),
+            (self.macros, MAX_MACROS, "macros in its conditions"),
+            (self.expressions, MAX_EXPRESSIONS, "values that are computed"),
+        ] {
+            if count > most {
+                return Err(format!("holds more than {most} {what}"));
+            }
+        }
+        if self.weight > MAX_WEIGHT {
+            return Err(format!("takes more than about {MAX_WEIGHT} bytes when it is compiled"));
+        }
+        Ok(())
+    }
+
+    /// Counts before anything is compiled. Ends at the first thing too many: this itself must not cost much.
     fn count(&mut self, node: &Node, key: &str) -> Result<(), String> {
         self.weight = self.weight.saturating_add(VALUE);
         match &node.value {
@@ -266,8 +306,9 @@ impl Bounds {
             }
             // The permission rules of files and hosts are patterns, those of shell commands are compared part by part.
             "if" if !text.trim_start().starts_with("Bash") => self.patterns = self.patterns.saturating_add(1),
-            // Expressions stand here, and between `${` and `}` in values; names count wherever they stand there.
-            _ if key == "when" || text.contains("${") => {
+            // Names count wherever they stand in an expression.
+            "when" | "expr" => {
+                self.expressions = self.expressions.saturating_add(usize::from(key == "expr"));
                 let words = || text.split(|char: char| !(char.is_alphanumeric() || char == '_'));
                 let count = |names: &[&str]| words().filter(|word| names.contains(word)).count();
                 self.patterns = self.patterns.saturating_add(count(&PATTERN_FUNCTIONS));
@@ -275,16 +316,7 @@ impl Bounds {
             }
             _ => {}
         }
-        if self.patterns > MAX_PATTERNS {
-            return Err(format!("holds more than {MAX_PATTERNS} regular expressions"));
-        }
-        if self.macros > MAX_MACROS {
-            return Err(format!("its conditions hold more than {MAX_MACROS} macros"));
-        }
-        if self.weight > MAX_WEIGHT {
-            return Err(format!("takes more than about {MAX_WEIGHT} bytes when it is compiled"));
-        }
-        Ok(())
+        self.check()
     }
 }
 

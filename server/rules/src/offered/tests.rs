@@ -78,15 +78,22 @@ fn a_hostile_file_gets_nothing_but_a_named_refusal() {
     let many = |count: usize| (0..count).map(|n| rule(&format!("r{n}"))).collect::<serde_json::Value>();
     let when = |text: &str| json!([{ "event": "PreToolUse", "when": text, "handler": { "type": "decide", "verdict": "allow" } }]);
     let matchers = (0..65).map(|n| json!({ "event": "Stop", "matcher": format!("a{n}.b"), "handler": {} }));
+    let values = (0..17).map(|n| json!({ "expr": format!("params.content + '{n}'") })).collect::<serde_json::Value>();
+    let computes =
+        json!({ "event": "PreToolUse", "handler": { "type": "decide", "modifiedParams": { "all": values } } });
     for (rules, refused) in [
         (many(10_000), "has 818901 bytes, at most 262144 are taken".to_owned()),
-        (many(257), "holds 257 rules, at most 256 are taken".to_owned()),
+        (many(257), "holds more than 256 rules".to_owned()),
         (matchers.collect(), "holds more than 64 regular expressions".to_owned()),
         (
             json!([{ "event": "Stop", "matcher": "(a|".repeat(400), "handler": {} }]),
             "a matcher has 1200 bytes, at most 1024 are taken".to_owned(),
         ),
-        (when(&"[1].all(x, [1].exists(y, true)) && ".repeat(9)), "its conditions hold more than 8 macros".to_owned()),
+        (
+            when(&"[1].all(x, [1].exists(y, true)) && ".repeat(9)),
+            "holds more than 16 macros in its conditions".to_owned(),
+        ),
+        (json!([computes]), "holds more than 16 values that are computed".to_owned()),
         (when(&"tool.matches('(a{90}){90}') || ".repeat(65)), "holds more than 64 regular expressions".to_owned()),
     ] {
         assert_eq!(compiled(rules).map(|offered| offered.rules.len()), Err(refused));
@@ -170,6 +177,20 @@ fn what_a_file_becomes_is_bounded_too() {
     let patterns = (0..20).map(|n| json!({ "event": "Stop", "matcher": format!("\\w{{5}}{n}."), "handler": {} }));
     let too_much = compiled(patterns.collect()).map(|offered| offered.rules.len());
     assert_eq!(too_much, Err("takes more than about 16777216 bytes when it is compiled".to_owned()));
+}
+
+#[test]
+fn files_together_stay_within_the_bounds_of_one() {
+    let many = |count: usize| compiled((0..count).map(|n| rule(&format!("r{n}"))).collect()).unwrap();
+    let mut total = OfferedTotal::default();
+    assert_eq!(total.add(&many(200)), Ok(()));
+    assert_eq!(total.add(&many(57)), Err("together with those before it, it holds more than 256 rules".to_owned()));
+    assert_eq!(total.add(&many(56)), Ok(()), "what was refused does not count");
+    let macros = "[1].exists(x, true) && ".repeat(8) + "true";
+    let one = json!([{ "event": "Stop", "when": macros, "handler": { "type": "decide", "verdict": "ask" } }]);
+    let mut total = OfferedTotal::default();
+    let added = (0..3).map(|_| total.add(&compiled(one.clone()).unwrap()).is_ok()).collect::<Vec<_>>();
+    assert_eq!(added, [true, true, false]);
 }
 
 #[test]

@@ -59,7 +59,7 @@ async fn files_over_a_bound_get_nothing_but_a_named_refusal() {
     let patterns = (0..65).map(|n| matcher(format!("a{n}.b")));
     for (rules, why) in [
         (many(10_000), "it was not sent in time, or its content is other than its hash says"),
-        (many(2_000), "holds 2000 rules, at most 256 are taken"),
+        (many(2_000), "holds more than 256 rules"),
         (bombs.collect(), "takes more than about 16777216 bytes when it is compiled"),
         (patterns.collect(), "holds more than 64 regular expressions"),
         (json!([matcher("(a|b)".repeat(500))]), "a matcher has 2500 bytes, at most 1024 are taken"),
@@ -89,7 +89,7 @@ async fn files_over_a_bound_get_nothing_but_a_named_refusal() {
     let answer = with_files(&hookd, &one).await;
     assert_eq!(
         answer["results"].as_array().unwrap().last().unwrap(),
-        "shared/hooks.json failed not_permitted: the offered file is not taken: all together hold more than 256 rules"
+        "shared/hooks.json failed not_permitted: the offered file is not taken: together with those before it, it holds more than 256 rules"
     );
     assert_eq!(answer["considered"], 201);
 }
@@ -198,4 +198,27 @@ async fn settings_narrow_what_a_tier_may_offer() {
             "considered": 1, "matched": 1,
         })
     );
+}
+
+#[tokio::test]
+async fn rules_that_blow_up_a_call_give_a_named_failure_and_little_memory() {
+    let hookd = Hookd::builder().start().await;
+    let doubles = |n| {
+        let value = json!({ "content": { "expr": "params.content + params.content" } });
+        rule(&format!("d{n}"), "PreToolUse", with(json!({ "type": "decide" }), json!({ "modifiedParams": value })))
+    };
+    let file = [shared((0..16).map(doubles).collect())];
+    let before = hookd.memory();
+    let request = pre_tool_use("Write", json!({ "content": "x".repeat(1 << 20) }));
+    let mut caller = Caller::start(&hookd, request, &file).await;
+    caller.need().await;
+    caller.send_files(&file);
+    let answer = caller.response().await;
+    let results = said(&answer)["results"].as_array().unwrap().clone();
+    assert_eq!(results[0], "shared/d0 none");
+    // The texts of failures make room for the call itself.
+    for (n, result) in results.iter().enumerate().skip(2) {
+        assert_eq!(result, &json!(format!("shared/d{n} failed too_large")));
+    }
+    assert!(hookd.memory() < before + (256 << 20), "{} {before}", hookd.memory());
 }

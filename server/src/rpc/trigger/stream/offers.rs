@@ -8,8 +8,8 @@ use std::{
 
 use hookd_proto::v1::{self, trigger_stream_request::Message as Came, trigger_stream_response::Message as Sent};
 use hookd_rules::{
-    LoadSettings, MAX_OFFERED_BYTES, MAX_OFFERED_FILE_BYTES, MAX_OFFERED_FILES, MAX_OFFERED_RULES, Offered,
-    OfferedFile, Severity, Source, SourceState,
+    LoadSettings, MAX_OFFERED_BYTES, MAX_OFFERED_FILE_BYTES, MAX_OFFERED_FILES, Offered, OfferedFile, OfferedTotal,
+    Severity, Source, SourceState,
 };
 use sha2::{Digest as _, Sha256};
 use tokio::{
@@ -153,7 +153,7 @@ impl Offers {
         let contents = self.contents(peer, offers, wires, until).await;
 
         let mut gathered = Gathered::default();
-        let (mut seen, mut bytes, mut rules) = (HashSet::new(), 0_usize, 0_usize);
+        let (mut seen, mut bytes, mut total) = (HashSet::new(), 0_usize, OfferedTotal::default());
         let mut taken = Vec::<(&Offer, Arc<Offered>)>::new();
         for offer in offers {
             let refuse = |why: String| {
@@ -174,18 +174,10 @@ impl Offers {
                 gathered.brought.refused.push(refuse(format!("all together have more than {MAX_OFFERED_BYTES} bytes")));
                 continue;
             }
-            match self.compiled(peer, offer, Arc::clone(content), settings, until).await {
-                Err(why) => gathered.brought.refused.push(refuse(why.to_string())),
-                Ok(offered) if rules.saturating_add(offered.rules.len()) > MAX_OFFERED_RULES => {
-                    gathered
-                        .brought
-                        .refused
-                        .push(refuse(format!("all together hold more than {MAX_OFFERED_RULES} rules")));
-                }
-                Ok(offered) => {
-                    rules = rules.saturating_add(offered.rules.len());
-                    taken.push((offer, offered));
-                }
+            let compiled = self.compiled(peer, offer, Arc::clone(content), settings, until).await;
+            match compiled.map_err(|why| why.to_string()).and_then(|offered| total.add(&offered).map(|()| offered)) {
+                Ok(offered) => taken.push((offer, offered)),
+                Err(why) => gathered.brought.refused.push(refuse(why)),
             }
         }
         // Stable: within a tier the order is the caller's.
