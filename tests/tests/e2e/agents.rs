@@ -2,6 +2,8 @@
 //! organisation.
 
 mod cut_network;
+mod encoding;
 mod example;
+mod hook_files;
 mod shell_rule;
 mod stop_loops;
