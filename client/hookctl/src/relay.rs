@@ -70,7 +70,7 @@ struct Known {
     call: Option<Call>,
     /// What was left out, for `--verbose`.
     notes: Vec<String>,
-    /// What may still run when there is an answer.
+    /// What is left when there is an answer, and what may still run.
     left: Option<(Runtime, AgentSide<Commands>)>,
 }
 
@@ -94,8 +94,11 @@ pub(crate) fn main(arguments: Vec<OsString>) -> ExitCode {
     };
     let exit = deliver(&answer, &known);
     if let Some((runtime, side)) = known.left {
-        runtime.block_on(side.shutdown(KILL_GRACE));
-        runtime.shutdown_background();
+        // The answer is given: whatever goes wrong from here on must not change the exit code.
+        let _ = catch_unwind(AssertUnwindSafe(|| runtime.block_on(side.shutdown(KILL_GRACE))));
+        // The process ends now. To take everything down piece by piece takes longer, and a name that is being looked up
+        // could hold it for ever.
+        std::mem::forget(runtime);
     }
     ExitCode::from(exit)
 }
@@ -161,18 +164,15 @@ fn relayed(args: &RelayArgs, started: Instant, known: &mut Known) -> Result<Answ
 
     let Offer { files, left_out, .. } = offer::of(call, &config);
     let side = files.into_iter().fold(AgentSide::new(Commands::default()), AgentSide::offer);
-    let left = deadline.saturating_duration_since(Instant::now());
+    let time_left = deadline.saturating_duration_since(Instant::now());
     let client = Client::builder(config.addresses.clone(), hookd_client::OnUnavailable::Block);
-    let client = client.deadline(left).rounds(ROUNDS).build().map_err(|error| error.to_string())?;
+    let client = client.deadline(time_left).rounds(ROUNDS).build().map_err(|error| error.to_string())?;
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot start: {}", crate::report::reason(&error)))?;
+    let (runtime, side) = known.left.insert((runtime, side));
     let asked = if side.is_empty() {
-        let asked = runtime.block_on(client.call(&call.request));
-        // Looking up a name can hang for longer than anybody waits.
-        runtime.shutdown_background();
-        asked
+        runtime.block_on(client.call(&call.request))
     } else {
-        let (runtime, side) = known.left.insert((runtime, side));
         runtime.block_on(with_commands(&client, call, side))?
     };
     let answer = match asked {

@@ -32,8 +32,8 @@ pub(crate) struct Config {
     pub(crate) deadline: Deadline,
     /// Which of the agent's own hook files it leaves to hookd.
     pub(crate) offer: Vec<Origin>,
-    /// Where the person's own files are, as far as that is known.
-    pub(crate) home: Option<PathBuf>,
+    /// Where the person's own files are, where the file says so.
+    named_home: Option<PathBuf>,
 }
 
 /// How long a call may take.
@@ -79,8 +79,7 @@ impl Config {
     /// # Errors
     /// One line: a file that is not as it must be, or an address that is none.
     pub(crate) fn of(args: &RelayArgs, from_environment: Option<&str>) -> Result<Self, String> {
-        let person = home();
-        let file = FromFile::find(args.config.as_deref(), person.as_deref())?;
+        let file = FromFile::find(args.config.as_deref())?;
         let addresses = match (&args.address, file.addresses) {
             (Some(addresses), _) => addresses.0.clone(),
             (None, Some(addresses)) => addresses,
@@ -96,8 +95,13 @@ impl Config {
             on_unavailable: args.on_unavailable.or(file.on_unavailable).unwrap_or(OnUnavailable::Block),
             deadline,
             offer: if args.offer.is_empty() { file.offer.unwrap_or_default() } else { args.offer.clone() },
-            home: file.home.or(person),
+            named_home: file.home,
         })
+    }
+
+    /// Where the person's own files are, as far as that is known. Looked up only where somebody wants to know it.
+    pub(crate) fn home(&self) -> Option<PathBuf> {
+        self.named_home.clone().or_else(home)
     }
 
     /// What holds where nothing can be read: nothing is known but that it blocks.
@@ -107,7 +111,7 @@ impl Config {
             on_unavailable: OnUnavailable::Block,
             deadline: args.deadline.map_or(Deadline::DEFAULT, Deadline::Exactly),
             offer: Vec::new(),
-            home: None,
+            named_home: None,
         }
     }
 }
@@ -117,8 +121,7 @@ impl Config {
 /// # Errors
 /// One line: the file is not as it must be.
 pub(crate) fn home_of(config: Option<&Path>) -> Result<Option<PathBuf>, String> {
-    let person = home();
-    Ok(FromFile::find(config, person.as_deref())?.home.or(person))
+    Ok(FromFile::find(config)?.home.or_else(home))
 }
 
 /// A file says where hookd listens, so that nothing in the environment does.
@@ -126,19 +129,19 @@ pub(crate) fn home_of(config: Option<&Path>) -> Result<Option<PathBuf>, String> 
 /// # Errors
 /// One line: the file is not as it must be.
 pub(crate) fn names_addresses() -> Result<bool, String> {
-    Ok(FromFile::find(None, home().as_deref())?.addresses.is_some())
+    Ok(FromFile::find(None)?.addresses.is_some())
 }
 
 impl FromFile {
     /// The named file; else the first that is there.
-    fn find(named: Option<&Path>, home: Option<&Path>) -> Result<Self, String> {
+    fn find(named: Option<&Path>) -> Result<Self, String> {
         if let Some(path) = named {
             return Self::read(path)?.ok_or_else(|| format!("{} is not there", path.display()));
         }
         if let Some(file) = Self::read(Path::new(OF_THE_MACHINE))? {
             return Ok(file);
         }
-        let of_the_person = home.map(|home| Self::read(&home.join(OF_THE_PERSON))).transpose()?;
+        let of_the_person = home().map(|home| Self::read(&home.join(OF_THE_PERSON))).transpose()?;
         Ok(of_the_person.flatten().unwrap_or_default())
     }
 

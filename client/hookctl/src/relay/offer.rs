@@ -71,8 +71,9 @@ pub(crate) fn of(call: &Call, config: &Config) -> Offer {
     let offers = |origin| can_offer(call.agent) && config.offer.contains(&origin);
     let project = project(call);
     let mut of_the_person = None;
-    let home = config.home.as_deref();
-    if let Some(home) = home.filter(|_| offers(Origin::User)) {
+    if offers(Origin::User)
+        && let Some(home) = config.home()
+    {
         of_the_person = offer.take_own(OfferTier::Local, &home.join(OF_THE_PERSON), "claude-code");
     }
     if let Some(project) = &project {
@@ -89,8 +90,10 @@ pub(crate) fn of(call: &Call, config: &Config) -> Offer {
             offer.take_trusted(config, tier, &project.join(path), "");
         }
     }
-    if let Some(home) = home.filter(|_| offers(Origin::Plugins)) {
-        for path in plugins::hook_files(home, project.as_deref(), &mut offer.left_out) {
+    if offers(Origin::Plugins)
+        && let Some(home) = config.home()
+    {
+        for path in plugins::hook_files(&home, project.as_deref(), &mut offer.left_out) {
             offer.take_own(OfferTier::Plugin, &path, "claude-code");
         }
     }
@@ -120,7 +123,7 @@ impl Offer {
             return;
         }
         if self.trusted.is_none() {
-            let list = config.home.as_deref().map_or_else(|| Ok(Store::default()), Store::read);
+            let list = config.home().map_or_else(|| Ok(Store::default()), |home| Store::read(&home));
             self.trusted = Some(list.unwrap_or_else(|why| {
                 self.left_out.push(why);
                 Store::default()
