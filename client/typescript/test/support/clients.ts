@@ -1,0 +1,28 @@
+import { createServer } from "node:net";
+import { once } from "node:events";
+
+import { Client, type ClientOptions, type Gate, type OnUnavailable } from "@hookd/client";
+
+export function client(address: string, onUnavailable: OnUnavailable = "block", more: Partial<ClientOptions> = {}): Client {
+  return new Client(address, { onUnavailable, ...more });
+}
+
+/** An address where nobody listens. */
+export async function dead(): Promise<string> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, "close");
+  return `127.0.0.1:${port}`;
+}
+
+/** A gate without its decision, texts as texts. */
+export function seen(gate: Gate): object {
+  const { decision: _, ...rest } = gate;
+  return JSON.parse(JSON.stringify(rest, (_key, value: unknown) => (isText(value) ? value.text : value))) as object;
+}
+
+function isText(value: unknown): value is { text: string } {
+  return typeof value === "object" && value !== null && "text" in value;
+}
