@@ -1,0 +1,223 @@
+"""The client for programs with threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, cast
+
+import grpc
+
+from hookd import v1
+from hookd._address import Address
+from hookd._call_error import CallError, one_line, unreachable
+from hookd._calls import (
+    DEFAULT_DEADLINE,
+    DEFAULT_MESSAGE_BYTES,
+    DEFAULT_ROUNDS,
+    Attempt,
+    Calls,
+    Outcome,
+    Peer,
+    Status,
+    Wait,
+    always,
+)
+from hookd._fork import forks
+from hookd._gate import Gate, OnUnavailable
+from hookd._request import new_template
+from hookd._session import Session
+from hookd._transport import TRIGGER, TRIGGER_STREAM, Metadata, Tls, Transport
+
+if TYPE_CHECKING:
+    from hookd.commands import AgentSide
+
+
+class Connection:
+    """One channel. Kept alive by the calls that are on it."""
+
+    def __init__(self, address: Address, transport: Transport) -> None:
+        """Does not connect yet. Raises `OSError` where a file of the TLS options cannot be read."""
+        options = transport.options(address)
+        self.files = transport.state_of_files(address)
+        if address.tls:
+            self.channel = grpc.secure_channel(address.target, transport.credentials(), options)
+        else:
+            self.channel = grpc.insecure_channel(address.target, options)
+        # Bytes both ways: what cannot be decoded is told apart from a broken connection.
+        self.trigger: grpc.UnaryUnaryMultiCallable[bytes, bytes | None] = self.channel.unary_unary(TRIGGER)
+        self.trigger_stream: grpc.StreamStreamMultiCallable[bytes, bytes] = self.channel.stream_stream(TRIGGER_STREAM)
+
+
+class Client:
+    """A client of one hookd, or of several that have the same rules. For all threads; keep one and reuse it.
+
+    It connects when it first has to. In a forked child it makes connections of its own.
+    """
+
+    def __init__(
+        self,
+        addresses: str | Iterable[str],
+        *,
+        on_unavailable: OnUnavailable,
+        deadline: float = DEFAULT_DEADLINE,
+        rounds: int = DEFAULT_ROUNDS,
+        message_bytes: int = DEFAULT_MESSAGE_BYTES,
+        tls: Tls | None = None,
+        token_file: str | None = None,
+    ) -> None:
+        """A client of the hookd at these addresses: `host:port`, `http://host:port`, `https://host:port`, `unix:/path`,
+        or several with commas between them. Does not connect yet.
+
+        - `on_unavailable`: what happens where hookd cannot be asked.
+        - `deadline`: how long a call may take, in seconds, tries and waits included. It is also what hookd shares out
+          among handlers (up to its own `limits.max_deadline`).
+        - `rounds`: how often the list of addresses is gone through at most while nobody answers, within the deadline;
+          from 1. The wait between two rounds starts at 50 ms and doubles up to 1 s.
+        - `message_bytes`: limit on the size of a request and of an answer. A larger one blocks where the event can.
+        - `tls`: how to speak TLS with addresses that say `https`.
+        - `token_file`: a file with a bearer token, read again when it changes. Only for `https`, this machine and unix
+          sockets.
+
+        Raises `AddressError` for what is not an address or does not fit it, `ValueError` for a deadline or rounds that
+        are none, and `OSError` where a file cannot be read.
+        """
+        self._calls: Calls[Connection] = Calls(
+            addresses, on_unavailable, deadline, rounds, message_bytes, tls, token_file
+        )
+        self._connecting = threading.Lock()
+        forks.watch(self)
+
+    def session(
+        self,
+        id: str,
+        *,
+        cwd: str = "",
+        model: str = "",
+        permission_mode: str = "",
+        transcript_path: str = "",
+        workspace_roots: Iterable[str] = (),
+        caller: v1.Caller | None = None,
+        capabilities: Iterable[int] | None = None,
+        commands: AgentSide | None = None,
+    ) -> Session:
+        """The everyday calls of one agent session. What is given here goes with each event; `Session.template` has the
+        rest.
+
+        - `cwd`: the agent's working directory, an absolute path.
+        - `capabilities`: what the agent can carry out (`Capability`). Unless given: everything.
+        - `commands`: rule files of this side's own, and what runs their commands here (`hookd.commands`).
+        """
+        template = new_template(
+            id, cwd, model, permission_mode, transcript_path, workspace_roots, caller, capabilities
+        )
+        return Session(self, template, commands)
+
+    def trigger(self, request: v1.TriggerRequest, *, commands: AgentSide | None = None) -> Gate:
+        """Asks about one event and says what to do now. With `commands` it offers rule files of this side's own, and
+        runs their commands here while hookd evaluates."""
+        return self._calls.gate(request, self._ask(request, commands))
+
+    def call(self, request: v1.TriggerRequest, *, commands: AgentSide | None = None) -> v1.TriggerResponse:
+        """Asks about one event and gives the bare answer, to look at. To act on it, take `trigger`: it knows what to do
+        with verdicts that are not known and answers that do not come.
+
+        Raises `CallError` where there is no answer.
+        """
+        outcome = self._ask(request, commands)
+        if isinstance(outcome, CallError):
+            raise outcome
+        return outcome
+
+    def gate_of_error(self, event: str, tool: str | None, error: CallError) -> Gate:
+        """What to do on an event that could not be asked about."""
+        return self._calls.gate_of_error(event, tool, error)
+
+    def close(self) -> None:
+        """Ends all connections, and the calls on them. No call is made after it."""
+        self._calls.closed = True
+        for peer in self._calls.peers:
+            connection, peer.connection = peer.connection, None
+            if connection is not None:
+                connection.channel.close()
+
+    def drop_connections(self) -> None:
+        """Lets go of all connections; for a process that is about to fork."""
+        self._calls.drop_connections()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Client({', '.join(peer.address.text for peer in self._calls.peers)!r})"
+
+    def _ask(self, request: v1.TriggerRequest, commands: AgentSide | None) -> Outcome:
+        error = self._calls.begin()
+        if error is not None:
+            return error
+        try:
+            if commands is not None and not commands.is_empty:
+                from hookd._stream import ask
+
+                return ask(self, self._calls, request, commands)
+            body = self._calls.encoded(request)
+            if isinstance(body, CallError):
+                return body
+
+            def send(peer: Peer[Connection], connection: Connection, timeout: float, metadata: Metadata) -> Outcome:
+                return self._calls.understood(peer, connection.trigger(body, timeout, metadata))
+
+            return self.drive(send, always)
+        finally:
+            forks.end()
+
+    def drive(self, send: Send, may_repeat: Callable[[], bool]) -> Outcome:
+        """Does what `Calls.ask` says; `send` makes one attempt."""
+        steps = self._calls.ask(may_repeat)
+        outcome: Outcome | None = None
+        while True:
+            try:
+                step = steps.send(outcome)
+            except StopIteration as end:
+                return cast(Outcome, end.value)
+            if isinstance(step, Wait):
+                time.sleep(step.seconds)
+                outcome = None
+            else:
+                outcome = self._attempt(step, send)
+
+    def _attempt(self, attempt: Attempt[Connection], send: Send) -> Outcome:
+        peer = attempt.peer
+        metadata = self._calls.transport.metadata()
+        if isinstance(metadata, CallError):
+            return metadata
+        try:
+            connection = self._connection(peer)
+        except OSError as error:
+            return unreachable(f"hookd cannot be reached at {peer.address.text}: {one_line(str(error))}")
+        try:
+            return send(peer, connection, attempt.timeout, metadata)
+        except grpc.RpcError as error:
+            return self._calls.failed(peer, connection, cast(Status, error))
+        except ValueError:
+            # The channel was closed under this call.
+            self._calls.retire(peer, connection)
+            return unreachable(f"hookd cannot be reached at {peer.address.text}: the connection was closed")
+
+    def _connection(self, peer: Peer[Connection]) -> Connection:
+        connection = peer.connection
+        if connection is not None and not self._calls.is_stale(peer, connection.files):
+            return connection
+        with self._connecting:
+            connection = peer.connection
+            if connection is None or self._calls.is_stale(peer, connection.files):
+                connection = peer.connection = Connection(peer.address, self._calls.transport)
+            return connection
+
+
+Send = Callable[[Peer[Connection], Connection, float, Metadata], Outcome]
+"""Makes one attempt: at a peer, over its connection, within a time, with this metadata."""

@@ -1,0 +1,132 @@
+"""What connections are made with: options, TLS, the token."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Union
+
+import grpc
+
+from hookd._address import Address, AddressError
+from hookd._call_error import CallError, refused_here
+from hookd._version import __version__
+
+Metadata = tuple[tuple[str, Union[str, bytes]], ...]
+
+TRIGGER = "/hookd.v1.HookService/Trigger"
+TRIGGER_STREAM = "/hookd.v1.HookService/TriggerStream"
+
+# How long a connection attempt may take before another address has its turn, in milliseconds.
+_CONNECT_TIMEOUT = 5_000
+# How often a connection with calls in flight is checked, and how long the check may take, in milliseconds.
+_KEEP_ALIVE = (20_000, 10_000)
+_NO_TOKEN: Metadata = ()
+
+
+@dataclass(frozen=True)
+class Tls:
+    """How to speak TLS with addresses that say `https`. Files are PEM, and read again when they change."""
+
+    ca_file: str | None = None
+    """Certificates that hookd's own is checked against. `None`: those that gRPC brings along."""
+    cert_file: str | None = None
+    """The certificate that this side shows, with its chain. `None`: none is shown."""
+    key_file: str | None = None
+    """The private key of that certificate."""
+    server_name: str | None = None
+    """The name that hookd's certificate has to be for. `None`: the host of the address."""
+
+
+class Transport:
+    """Makes channels' parts. Looks at files again whenever it is asked."""
+
+    def __init__(self, addresses: list[Address], message_bytes: int, tls: Tls | None, token_file: str | None) -> None:
+        """Raises `AddressError` where the options do not fit the addresses, and `OSError` where a file cannot be
+        read."""
+        asks_for_tls = [address for address in addresses if address.tls]
+        if tls is not None and not asks_for_tls:
+            raise AddressError("TLS options are given, but no address says `https`")
+        if tls is not None and (tls.cert_file is None) != (tls.key_file is None):
+            raise AddressError("a certificate and its key belong together, one of them is missing")
+        for address in addresses if token_file is not None else ():
+            if not address.tls and not address.local:
+                raise AddressError(f"the token would be sent in the clear to `{address.text}`, expected `https://…`")
+        self._tls = tls or Tls()
+        self._message_bytes = message_bytes
+        self._token_file = token_file
+        self._token: tuple[tuple[int, ...], Metadata] | None = None
+        if asks_for_tls:
+            self.credentials()
+        error = self.metadata()
+        if isinstance(error, CallError):
+            raise OSError(error.message)
+
+    def options(self, address: Address) -> list[tuple[str, str | int]]:
+        """The options of a channel to `address`."""
+        options: list[tuple[str, str | int]] = [
+            # Its own connections: what others of this process meet is not this client's affair, nor their back-off.
+            ("grpc.use_local_subchannel_pool", 1),
+            # Whether a call is tried again is decided in one place, see `_calls`.
+            ("grpc.enable_retries", 0),
+            ("grpc.service_config_disable_resolution", 1),
+            # hookd is asked directly: a proxy that is meant for the web would see every call.
+            ("grpc.enable_http_proxy", 0),
+            ("grpc.max_receive_message_length", self._message_bytes),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.min_reconnect_backoff_ms", _CONNECT_TIMEOUT),
+            ("grpc.initial_reconnect_backoff_ms", 100),
+            ("grpc.max_reconnect_backoff_ms", 1_000),
+            ("grpc.keepalive_time_ms", _KEEP_ALIVE[0]),
+            ("grpc.keepalive_timeout_ms", _KEEP_ALIVE[1]),
+            ("grpc.primary_user_agent", f"hookd-python/{__version__}"),
+        ]
+        if address.tls and self._tls.server_name is not None:
+            options.append(("grpc.ssl_target_name_override", self._tls.server_name))
+        return options
+
+    def credentials(self) -> grpc.ChannelCredentials:
+        """What TLS needs, as the files say now. Raises `OSError`."""
+        return grpc.ssl_channel_credentials(
+            _content(self._tls.ca_file), _content(self._tls.key_file), _content(self._tls.cert_file)
+        )
+
+    def state_of_files(self, address: Address) -> tuple[int, ...]:
+        """Something that changes whenever one of the files does that a connection to `address` was made with."""
+        if not address.tls:
+            return ()
+        files = (self._tls.ca_file, self._tls.cert_file, self._tls.key_file)
+        return tuple(number for path in files if path is not None for number in _state(path))
+
+    def metadata(self) -> Metadata | CallError:
+        """What every call carries: the token, if there is one."""
+        path = self._token_file
+        if path is None:
+            return _NO_TOKEN
+        try:
+            state = _state(path)
+            if self._token is None or self._token[0] != state or not state:
+                with open(path, encoding="ascii") as file:
+                    token = file.read().strip()
+                if not token or not token.isprintable():
+                    return refused_here(f"the token file `{path}` holds no token")
+                self._token = (state, (("authorization", f"Bearer {token}"),))
+        except (OSError, ValueError) as error:
+            return refused_here(f"the token file `{path}` cannot be read: {error}")
+        return self._token[1]
+
+
+def _content(path: str | None) -> bytes | None:
+    if path is None:
+        return None
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _state(path: str) -> tuple[int, ...]:
+    try:
+        status = os.stat(path)
+    except OSError:
+        # In the middle of a rotation, perhaps.
+        return ()
+    return (status.st_ino, status.st_size, status.st_mtime_ns)
