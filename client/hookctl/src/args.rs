@@ -77,6 +77,9 @@ pub(crate) enum Command {
     Relay(RelayArgs),
     /// Writes the hooks that ask hookd into an agent's own settings. Shows what it would change, unless told to write.
     Install(Box<InstallArgs>),
+    /// Writes an agent's hook file as native rules (YAML, or JSON with `--output json`) to standard output, and what could
+    /// not be carried over to standard error.
+    Import(ImportArgs),
     /// Trusts rule files of repositories, so that `hookctl relay` offers them to hookd and runs their commands.
     Trust(TrustArgs),
     /// Runs a program that nobody waits for to its end, or to that of its time. For `hookctl relay`.
@@ -240,6 +243,19 @@ pub(crate) struct InstallArgs {
     /// The absolute path of `hookctl` in the settings [default: the one that runs now].
     #[arg(long, value_name = "PATH")]
     pub(crate) program: Option<PathBuf>,
+}
+
+/// What is imported.
+#[derive(Debug, Group)]
+pub(crate) struct ImportArgs {
+    /// The hook file. Exits with 1 if anything in it could not be carried over.
+    pub(crate) file: PathBuf,
+    /// Whose it is [default: told by its folder and by what is in it].
+    #[arg(long, value_name = "NAME", value_parser = agent)]
+    pub(crate) agent: Option<Agent>,
+    /// The tier that the rules are for: managed, team, local, shared or plugin.
+    #[arg(long, default_value = "shared", value_parser = tier)]
+    pub(crate) tier: Tier,
 }
 
 /// Which files are trusted.

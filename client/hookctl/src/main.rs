@@ -1,12 +1,13 @@
 //! `hookctl`: asks hookd from the command line, answers hooks of agents, and checks rule files. Read `args`, `context` (an
-//! event), `trigger`, `admin`, `check`, `relay`, `trust`, `install` (the subcommands), `render` (for a person) and `json` (for a
-//! machine), in this order.
+//! event), `trigger`, `admin`, `check`, `relay`, `trust`, `install`, `import` (the subcommands), `render` (for a person)
+//! and `json` (for a machine), in this order.
 
 mod admin;
 mod args;
 mod check;
 mod context;
 mod detached;
+mod import;
 mod install;
 mod json;
 mod relay;
@@ -75,6 +76,7 @@ async fn run(args: Args) -> Result<Report, Failure> {
             exit: BLOCKED,
         }),
         Command::Trust(trust) => trust::run(&args.global, &trust),
+        Command::Import(import) => import::run(&args.global, &import),
         Command::Install(install) => install::run(&args.global, &install, paint),
         Command::Detached(program) => detached::run(program).await,
         Command::Completions { shell } => Ok(Report::ok(args::completions(shell))),

@@ -45,8 +45,9 @@ use hookd_json::{Entry, Node, Tree};
 
 #[cfg(test)]
 pub(crate) use self::matcher::read as read_matcher;
-pub use self::placeholder::plugin_root;
-pub(crate) use self::tools::names_of;
+pub use self::{javascript::native as javascript_pattern, placeholder::plugin_root};
+pub(crate) use self::javascript::readable;
+pub(crate) use self::tools::{names_of, renamed};
 use self::{hooks::Walk, switches::Switches};
 use crate::{
     file::{Context, FileDraft},

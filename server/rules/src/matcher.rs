@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use regex::{Error, Regex, RegexBuilder};
 use regex_syntax::hir::{Hir, HirKind, Look, literal::Extractor};
 
-use crate::claude::names_of;
+use crate::claude::{names_of, readable, renamed};
 
 /// A matcher: in the native form a pattern that is searched anywhere in the subject (design §4), in Claude Code's files
 /// what that agent makes of it.
@@ -88,6 +88,35 @@ impl Matcher {
             Self::Words(words) => &words.text,
             Self::Pattern(pattern) => &pattern.text,
         }
+    }
+
+    /// The pattern of the native form that matches what this one does, the names included that a tool answers to. Empty:
+    /// everything.
+    #[must_use]
+    pub fn to_native(&self) -> String {
+        let escaped = |words: &[Arc<str>]| words.iter().map(|word| regex_syntax::escape(word)).collect::<Vec<_>>();
+        match self {
+            Self::Any => String::new(),
+            _ if self.reading() == Reading::Native => self.as_str().to_owned(),
+            // A list of no names matches nothing.
+            Self::Words(words) if words.words.is_empty() => "[^\\s\\S]".to_owned(),
+            Self::Words(words) => {
+                let list = escaped(&words.words).join("|");
+                match words.standing {
+                    Standing::Whole => format!("^({list})$"),
+                    Standing::Start => self.with_other_names(format!("^({list})")),
+                    Standing::Anywhere => self.with_other_names(list),
+                }
+            }
+            Self::Pattern(pattern) => self.with_other_names(readable(&pattern.text, pattern.source())),
+        }
+    }
+
+    /// `pattern`, and the tools that it matches only by another name.
+    fn with_other_names(&self, pattern: String) -> String {
+        let is_other = |tool: &&str| !self.is_match(tool) && self.matches(Some(tool));
+        let others = renamed().filter(is_other).map(regex_syntax::escape).collect::<Vec<_>>();
+        if others.is_empty() { pattern } else { format!("(?:{pattern})|^({})$", others.join("|")) }
     }
 
     /// The pattern to run, for one pass over many of them.

@@ -314,7 +314,7 @@ mod tests {
         let odd = "{ \"a\\\"}\\u0022\" : [ \"]\\\\\" , -1.5e3,null ] ,\"\\u0062\":{\"c\":\"\u{e9}\\\"\"}, \"\": 0}";
         let text = text(odd);
         assert_eq!(text.keys(&[]), ["a\"}\"", "b"]);
-        assert_eq!(text.value(&["a\"}\""]), Some(json!(["]\\", hookd_json::parse("-1.5e3").unwrap(), null])));
+        assert_eq!(text.value(&["a\"}\""]), hookd_json::parse(r#"["]\\", -1.5e3, null]"#).ok());
         assert_eq!(text.value(&["b", "c"]), Some(json!("\u{e9}\"")));
         assert_eq!(text.kind(&["none"]), None);
         let less = text.take_out(&[], 1).unwrap().take_out(&["a\"}\""], 0).unwrap().replace(&[], 0, "true").unwrap();

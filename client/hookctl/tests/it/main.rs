@@ -3,6 +3,9 @@
 
 mod asking;
 mod checking;
+mod importing;
+mod installing;
+mod pages;
 mod server;
 mod trust;
 mod usage;

@@ -22,6 +22,23 @@ pub(super) fn translate(text: &str) -> Result<String, String> {
     Ok(translator.pattern)
 }
 
+/// A pattern of JavaScript as one of the native form, written as it was where that means the same.
+///
+/// # Errors
+/// As for a matcher of Claude Code's files: why there is none, on one line, lowercase.
+pub fn native(text: &str) -> Result<String, String> {
+    Ok(readable(text, &translate(text)?))
+}
+
+/// `text`, if it means in the native form what its translation does, else the translation. That `.` matches line ends but
+/// `\n` in the native form is no difference here: no name has them, and a guard that matched one would match too much, not
+/// too little.
+pub(crate) fn readable(text: &str, translation: &str) -> String {
+    let meant = regex_syntax::parse(&translation.replace(NOT_A_LINE_END, "."));
+    let is_same = meant.is_ok_and(|meant| regex_syntax::parse(text).is_ok_and(|text| text == meant));
+    if is_same { text.to_owned() } else { translation.to_owned() }
+}
+
 struct Translator<'t> {
     rest: Peekable<Chars<'t>>,
     pattern: String,

@@ -61,6 +61,12 @@ pub(super) fn answering(name: &str) -> Vec<&'static str> {
     renamed.iter().chain(codex).copied().collect()
 }
 
+/// Every tool that answers to more names than its own.
+pub(crate) fn renamed() -> impl Iterator<Item = &'static str> {
+    let codex = CODEX.iter().filter_map(|names| names.first());
+    RENAMED_TOOLS.iter().flat_map(|names| names.iter()).chain(codex).copied()
+}
+
 /// The tools that this list knows, by all of their names.
 pub(super) fn known() -> impl Iterator<Item = &'static str> {
     TOOLS.into_iter().chain(RENAMED_TOOLS.iter().flat_map(|names| names.iter().copied()))

@@ -159,3 +159,39 @@ fn the_same_text_is_compiled_once_and_means_another_thing_than_in_the_native_for
     assert!(native.matches(Some("NotebookEdit")) && !list.matches(Some("NotebookEdit")));
     assert_eq!((native.meaning().as_str(), list.meaning().as_str()), ("Write|Edit", "claude-code:Write|Edit"));
 }
+
+#[test]
+fn a_native_pattern_matches_what_the_matcher_does() {
+    let mut patterns = Patterns::default();
+    let subjects = ["NotebookEdit", "mcp__git__log", "a.b", "spawn_agent", "apply_patch", "x y", ""];
+    for event in ["PreToolUse", "SubagentStop", "FileChanged"] {
+        for text in [
+            "",
+            "*",
+            "Write|Edit",
+            "Task",
+            "Tas.",
+            "^Kill.*",
+            "Edi.",
+            "^Task",
+            "mcp__*",
+            "a.b|c-d",
+            ".*",
+            " , |",
+            r"\d\w",
+        ] {
+            let matcher = matcher(event, text);
+            let native = patterns.matcher(&matcher.to_native()).unwrap();
+            for subject in tools::known().chain(subjects) {
+                let expected = matcher.matches(Some(subject));
+                assert_eq!(
+                    native.matches(Some(subject)),
+                    expected,
+                    "{event}: {text:?} {} on {subject}",
+                    native.as_str()
+                );
+            }
+        }
+    }
+    assert_eq!(matcher("PreToolUse", "Write|Bash").to_native(), "^(Write|apply_patch|Bash)$");
+}
