@@ -1,6 +1,6 @@
 //! What a relay can find where hookd should be.
 
-use std::net::{SocketAddr, TcpListener as StdListener};
+use std::{net::SocketAddr, sync::LazyLock};
 
 use hookd_tests::v1::{
     TriggerRequest, TriggerResponse,
@@ -8,7 +8,7 @@ use hookd_tests::v1::{
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     task::JoinHandle,
 };
 use tokio_stream::wrappers::TcpListenerStream;
@@ -27,9 +27,14 @@ impl Drop for Peer {
     }
 }
 
-/// An address where nobody listens.
+/// An address where nobody listens, and nobody else can either as long as the tests run.
 pub fn nobody() -> SocketAddr {
-    StdListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    static TAKEN: LazyLock<TcpSocket> = LazyLock::new(|| {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        socket
+    });
+    TAKEN.local_addr().unwrap()
 }
 
 /// Takes connections and never says anything.
