@@ -154,6 +154,7 @@ fn plan(global: &Global, args: &InstallArgs) -> Result<Plan, Failure> {
     let steps = steps.map_err(Failure::failed)?;
     if !args.remove {
         notes.extend(elsewhere(args, &place));
+        notes.extend(read_too(args));
         notes.extend((args.scope == Scope::Managed).then(|| who_can_write(&wish.program)).flatten());
     } else if !args.take_over && args.agent == Agent::ClaudeCode {
         let has_switch = |step: &Step| step.after.as_deref().is_some_and(|text| text.contains(TAKES_OVER));
@@ -185,13 +186,7 @@ fn one_file(wish: &Wish, args: &InstallArgs, place: &Path, within: Option<&Path>
 /// Why the file is not touched; where comments are the reason, with what to add to it.
 fn by_hand(wish: &Wish, args: &InstallArgs, place: &Path, before: Option<&str>, why: &str) -> String {
     let mut message = format!("{}: {why}; it is left as it is", place.display());
-    let has_comments = before.is_some_and(|text| {
-        text.lines().any(|line| {
-            let line = line.trim_start();
-            line.contains("//") || line.starts_with("/*") || line.starts_with('#')
-        })
-    });
-    if has_comments && why.contains(" at line ") && !args.remove {
+    if before.is_some_and(text::has_comments) && !args.remove {
         message
             .push_str(". A JSON file with comments is not changed, since they could be lost; put this under `hooks`:");
         for (event, entry) in wish.entries() {
@@ -365,6 +360,22 @@ fn elsewhere(args: &InstallArgs, place: &Path) -> Vec<String> {
         .filter(|other| asks(args.agent, other))
         .map(|other| format!("{} asks hookd too: with both, each call is asked about twice", other.display()))
         .collect()
+}
+
+/// Files of Claude Code that ask hookd and that this agent reads as well: it would ask as that agent too.
+fn read_too(args: &InstallArgs) -> Vec<String> {
+    let scopes: &[Scope] = match args.agent {
+        Agent::CopilotCli => &[Scope::Project],
+        Agent::VsCode => &[Scope::Project, Scope::User],
+        _ => &[],
+    };
+    let files = scopes.iter().filter_map(|scope| target::place(Agent::ClaudeCode, *scope).ok());
+    let name = args.agent.name();
+    let note = |file: PathBuf| {
+        let file = file.display();
+        format!("{file} asks hookd as claude-code, and {name} runs those hooks too: keep the entries in one of the two")
+    };
+    files.filter(|file| asks(Agent::ClaudeCode, file)).map(note).collect()
 }
 
 fn asks(agent: Agent, file: &Path) -> bool {

@@ -9,8 +9,10 @@ use hookd_json::{Map, Value};
 const FOLDERS: [(&str, Agent); 16] = [
     (".agents", Agent::Goose),
     (".amazonq", Agent::AmazonQ),
+    (".aws", Agent::AmazonQ),
     (".claude", Agent::ClaudeCode),
     (".claude-plugin", Agent::ClaudeCode),
+    (".codeium", Agent::Windsurf),
     (".codex", Agent::Codex),
     (".copilot", Agent::CopilotCli),
     (".cursor", Agent::Cursor),
@@ -20,10 +22,11 @@ const FOLDERS: [(&str, Agent); 16] = [
     (".kiro", Agent::Kiro),
     (".qwen", Agent::QwenCode),
     (".windsurf", Agent::Windsurf),
-    ("amazonq", Agent::AmazonQ),
     ("policy.d", Agent::CopilotCli),
-    ("windsurf", Agent::Windsurf),
 ];
+
+/// So many folders around a file say whose it is: as far as goose's are above theirs.
+const NEAR: usize = 4;
 
 /// Keys of handlers that one agent alone has.
 const KEYS: [(&str, Agent); 8] = [
@@ -47,7 +50,8 @@ pub(super) fn of(path: &Path, file: &Value) -> Result<Agent, String> {
         Component::Normal(name) => name.to_str(),
         _ => None,
     });
-    let by_folder = folders.filter_map(|name| FOLDERS.iter().find(|(folder, _)| *folder == name)).next();
+    let near = folders.skip(1).take(NEAR);
+    let by_folder = near.filter_map(|name| FOLDERS.iter().find(|(folder, _)| *folder == name)).next();
     if let Some((_, agent)) = by_folder {
         return Ok(*agent);
     }
@@ -101,6 +105,8 @@ mod tests {
         let of = |path: &str, file: Value| of(Path::new(path), &file);
         assert_eq!(of("/p/.gemini/settings.json", json!({})), Ok(Agent::GeminiCli));
         assert_eq!(of("/home/.cursor/p/.claude/settings.json", json!({})), Ok(Agent::ClaudeCode));
+        assert_eq!(of("/p/.agents/plugins/x/hooks/hooks.json", json!({})), Ok(Agent::Goose));
+        assert!(of("/p/.cursor/a/b/c/d/x.json", json!({})).is_err());
         let hooks = |hooks: Value| json!({ "hooks": hooks });
         let versioned = |hooks: Value| json!({ "version": 1, "hooks": hooks });
         let handler = || json!([{ "command": "x" }]);

@@ -215,6 +215,38 @@ mod tests {
     }
 
     #[test]
+    fn the_relay_has_answered_before_the_agents_limit() {
+        for agent in Agent::ALL {
+            for form in [Form::Groups, Form::Handlers, Form::Triggers] {
+                for seconds in [None, Some(90)] {
+                    let deadline = seconds.map(Duration::from_secs);
+                    let wish = Wish {
+                        agent,
+                        form,
+                        program: "/h".to_owned(),
+                        events: agents::events(agent, form),
+                        url: None,
+                        options: Vec::new(),
+                        deadline,
+                        is_fail_closed: true,
+                    };
+                    let Some((key, unit)) = agents::handler(agent, form).timeout else { continue };
+                    for event in &wish.events {
+                        let limit = wish.handler(agents::handler(agent, form), event).remove(key).unwrap();
+                        let limit = limit.as_u64().unwrap();
+                        let limit = if unit == Unit::Millis { limit } else { limit * 1000 };
+                        let is_named = wish.words(event).contains(&"--deadline".to_owned());
+                        let own = agent.time_limit(event).as_millis() as u64 * 4 / 5;
+                        let relay = if is_named { 90_000 } else { own };
+                        assert!(limit * 4 / 5 >= relay, "{} {event}: {limit} ms for {relay} ms", agent.name());
+                        assert_eq!(is_named, deadline.is_some() && own > 8_000 - 1, "{} {event}", agent.name());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn words_are_quoted_for_a_shell_where_they_need_to_be() {
         for (word, shown) in [("/usr/bin/h-1", "/usr/bin/h-1"), ("a b", "'a b'"), ("it's", r"'it'\''s'"), ("", "''")] {
             assert_eq!(quoted(word), shown);

@@ -161,6 +161,30 @@ impl Text {
     }
 }
 
+/// Whether `text` would be JSON if it had no comments.
+pub(super) fn has_comments(text: &str) -> bool {
+    let mut without = String::new();
+    let mut rest = text;
+    while let Some(next) = rest.find(['"', '/']) {
+        let (before, after) = rest.split_at_checked(next).unwrap_or((rest, ""));
+        without.push_str(before);
+        let end = if after.starts_with("//") {
+            after.find('\n').unwrap_or(after.len())
+        } else if after.starts_with("/*") {
+            after.find("*/").map_or(after.len(), |end| end.saturating_add(2))
+        } else {
+            // A text in quotes, or a stroke that stands nowhere in JSON.
+            let mut scan = Scan { text: after, at: 0 };
+            let end = if scan.string().is_some() { scan.at } else { 1 };
+            without.push_str(after.get(..end).unwrap_or_default());
+            end
+        };
+        rest = after.get(end..).unwrap_or_default();
+    }
+    without.push_str(rest);
+    hookd_json::check(text).is_err() && hookd_json::check(&without).is_ok()
+}
+
 /// A value on one line, as people write one: `{ "a": [1, 2] }`.
 pub(super) fn one_line(value: &Value) -> String {
     match value {
@@ -320,6 +344,22 @@ mod tests {
         let less = text.take_out(&[], 1).unwrap().take_out(&["a\"}\""], 0).unwrap().replace(&[], 0, "true").unwrap();
         assert_eq!(less.text, "{ \"a\\\"}\\u0022\" : true ,\"\": 0}");
         assert_eq!(less.take_out(&[], 5).unwrap_err(), "`` is not where it was");
+    }
+
+    #[test]
+    fn comments_are_told_from_other_faults() {
+        for (text, expected) in [
+            ("// a\n{ \"u\": \"http://x /* y */\", /* \" */ \"b\": [1 // ]\n] }", true),
+            ("{} // end", true),
+            ("/**/{}", true),
+            ("{ \"u\": \"http://x\" }", false),
+            ("{ \"u\": \"http://x\", }", false),
+            ("{ \"a\": 1 } / 2", false),
+            ("{ /* ", false),
+            ("{ \"a", false),
+        ] {
+            assert_eq!(has_comments(text), expected, "{text}");
+        }
     }
 
     #[test]

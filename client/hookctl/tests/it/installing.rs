@@ -7,9 +7,10 @@ use std::{
 };
 
 use hookd_agents::Agent;
+use hookd_client::proto::{TriggerResponse, Verdict};
 use tempfile::TempDir;
 
-use crate::{Ran, hookctl};
+use crate::{Ran, hookctl, server::TestServer};
 
 const HOOKCTL: &str = "/usr/local/bin/hookctl";
 
@@ -107,6 +108,96 @@ fn every_agent_gets_its_hooks_once_and_loses_them_again() {
 
 fn separator(agent: Agent, text: &str) -> String {
     if text.contains("--agent\"") { format!("\", \"{}\"", agent.name()) } else { format!(" {}", agent.name()) }
+}
+
+/// What agents tell their hooks before a tool runs.
+fn before_a_tool(agent: Agent) -> (&'static str, &'static str) {
+    let claude = r#"{"session_id":"s","cwd":"/","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"},"tool_use_id":"t"}"#;
+    match agent {
+        Agent::GeminiCli => (
+            "BeforeTool",
+            r#"{"session_id":"s","cwd":"/","hook_event_name":"BeforeTool","tool_name":"run_shell_command","tool_input":{"command":"ls"}}"#,
+        ),
+        Agent::Cursor => (
+            "preToolUse",
+            r#"{"conversation_id":"s","cwd":"/","hook_event_name":"preToolUse","tool_name":"Shell","tool_input":{"command":"ls"},"tool_use_id":"t"}"#,
+        ),
+        Agent::Windsurf => (
+            "pre_run_command",
+            r#"{"agent_action_name":"pre_run_command","trajectory_id":"s","tool_info":{"command_line":"ls","cwd":"/"}}"#,
+        ),
+        Agent::Goose => (
+            "PreToolUse",
+            r#"{"event":"PreToolUse","session_id":"s","tool_name":"developer__shell","tool_input":{},"working_dir":"/"}"#,
+        ),
+        Agent::Cline => {
+            ("PreToolUse", r#"{"hookName":"PreToolUse","taskId":"s","preToolUse":{"toolName":"x","parameters":{}}}"#)
+        }
+        Agent::AmazonQ => {
+            ("preToolUse", r#"{"hook_event_name":"preToolUse","cwd":"/","tool_name":"fs_read","tool_input":{}}"#)
+        }
+        Agent::Kiro => ("PreToolUse", r#"{"session_id":"s","cwd":"/","tool_name":"fs_read","tool_input":{}}"#),
+        _ => ("PreToolUse", claude),
+    }
+}
+
+/// The words that an agent starts for its hook on `event`, from its settings: by a shell unless they are a list.
+fn started(settings: &str, event: &str) -> Vec<String> {
+    let settings = hookd_json::parse(settings).unwrap();
+    let hooks = settings.get("hooks").unwrap();
+    let entry = match hooks {
+        hookd_json::Value::Array(all) => all.iter().find(|hook| hook.get("trigger").unwrap() == event).unwrap(),
+        events => events.pointer(&format!("/{event}/0")).unwrap(),
+    };
+    let handler = entry.pointer("/hooks/0").or(entry.get("action")).unwrap_or(entry);
+    let text = |value: &hookd_json::Value| value.as_str().unwrap().to_owned();
+    match handler.get("args") {
+        None => ["sh".to_owned(), "-c".to_owned(), text(&handler["command"])].to_vec(),
+        Some(args) => {
+            let program = handler.get("exec").unwrap_or(&handler["command"]);
+            std::iter::once(program).chain(args.as_array().unwrap()).map(text).collect()
+        }
+    }
+}
+
+#[test]
+fn what_is_installed_asks_hookd() {
+    for agent in Agent::ALL {
+        let place = Place::new();
+        fs::create_dir(place.path("it's $HOME")).unwrap();
+        let program = place.path("it's $HOME/hookctl");
+        symlink(env!("CARGO_BIN_EXE_hookctl"), &program).unwrap();
+        let none = TriggerResponse { verdict: Verdict::None.into(), ..TriggerResponse::default() };
+        let server = TestServer::answering(Ok(none));
+        let address = server.address.to_string();
+        let options = ["--write", "--address", &address, "--program", program.to_str().unwrap()];
+        let install = [&["install", agent.name()], place_of(agent), &options].concat();
+        let home = place.path("home");
+        let ran = hookctl(&place.path("project"), &[("HOME", home.to_str().unwrap())], &install, "");
+        assert_eq!((ran.exit, ran.err.as_str()), (0, ""), "{}", agent.name());
+        let (event, input) = before_a_tool(agent);
+        let settings = files(&home);
+        let argv = match agent {
+            Agent::Cline => vec![home.join("Documents/Cline/Hooks/PreToolUse").to_str().unwrap().to_owned()],
+            _ => started(&settings.first().unwrap().1, event),
+        };
+        let mut child = std::process::Command::new(&argv[0])
+            .args(&argv[1..])
+            .current_dir(&home)
+            .env_clear()
+            .envs([("PATH", "/usr/bin:/bin"), ("HOOKD_ADDRESS", "127.0.0.1:1")])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{} {argv:?}: {output:?}", agent.name());
+        let asked = server.asked();
+        let caller = asked.caller.unwrap_or_default();
+        assert_eq!((asked.event.as_str(), caller.agent.as_str()), ("PreToolUse", agent.name()));
+    }
 }
 
 #[test]
@@ -317,6 +408,9 @@ fn no_hook_runs_twice() {
     let note = format!("note: {} asks hookd too: with both, each call is asked about twice\n", other.display());
     let second = place.done(&["claude-code", "--scope", "project"]);
     assert!(second.contains(&note), "{second}");
+
+    let note = format!("note: {} asks hookd as claude-code, and vscode runs those hooks too: ", other.display());
+    assert!(place.done(&["vscode"]).contains(&note));
 
     // Two events of one call, and two agents that read one file.
     place.refused(
