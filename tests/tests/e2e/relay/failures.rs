@@ -1,15 +1,11 @@
 //! Everything that can go wrong between an agent and hookd: never a wrong allow, never a mixed answer.
 
-use std::{
-    net::SocketAddr,
-    process::Stdio,
-    time::{Duration, Instant},
-};
+use std::{net::SocketAddr, process::Stdio, time::Duration};
 
 use futures_util::{StreamExt as _, stream};
 use hookd_tests::{Hookd, Signal, v1, within};
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt as _;
+use tokio::{io::AsyncWriteExt as _, time::Instant};
 use tonic::Status;
 
 use super::{

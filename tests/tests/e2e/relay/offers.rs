@@ -592,7 +592,7 @@ async fn a_rule_file_that_is_no_file_holds_nobody() {
     assert!(made.success());
     let endless = place.path("project/.ling/hooks.local.json");
     std::os::unix::fs::symlink(Path::new("/dev/zero"), endless).unwrap();
-    let started = std::time::Instant::now();
+    let started = tokio::time::Instant::now();
     let ran = place.relay(&hookd, "claude-code").run(&place.bash("ls")).await;
     assert_eq!(ran, Ran { exit: 0, out: String::new(), err: String::new() });
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
