@@ -138,6 +138,7 @@ impl Wish {
 pub(super) fn asks_as(handler: &Value) -> Option<Agent> {
     if let Some(url) = handler.get("url").and_then(Value::as_str) {
         let (place, name) = url.split_once("/v1/hooks/")?;
+        let name = name.split('?').next().unwrap_or_default();
         return Agent::from_name(name).filter(|_| place.starts_with("http://"));
     }
     let args = handler.get("args").and_then(Value::as_array);
@@ -201,6 +202,7 @@ mod tests {
             (json!({ "command": "h", "args": ["relay", "--agent", "claude-code"] }), Some(Agent::ClaudeCode)),
             (json!({ "action": { "command": "h relay --agent kiro --event Stop" } }), Some(Agent::Kiro)),
             (json!({ "url": "http://h:1/v1/hooks/qwen-code" }), Some(Agent::QwenCode)),
+            (json!({ "url": "http://h:1/v1/hooks/claude-code?on_unavailable=allow" }), Some(Agent::ClaudeCode)),
             (json!({ "url": "https://h:1/v1/hooks/qwen-code" }), None),
             (json!({ "url": "http://h:1/v1/hooks/qwen-code/x" }), None),
             (json!({ "command": "h relay --agent nobody" }), None),

@@ -334,6 +334,10 @@ fn http_is_used_where_a_failure_is_no_allow() {
     );
     assert!(text.contains(&format!("\"Stop\": [{{ \"hooks\": [{{ {url} }}] }}]")), "{text}");
     assert!(text.contains("note: a command asks on `SessionStart`: the agent runs no http hooks there\n"), "{text}");
+    assert!(text.contains("note: hookd answers under the name `hookd.svc` only where "), "{text}");
+    let text = place.done(&["claude-code", "--http", "--on-unavailable", "allow", "--events", "PreToolUse"]);
+    let url = "http://127.0.0.1:50051/v1/hooks/claude-code?on_unavailable=allow";
+    assert!(text.contains(&format!("\"{url}\", \"timeout\": 600 }}")), "{text}");
     for agent in ["copilot-cli", "qwen-code"] {
         let text = place.done(&[agent, "--http"]);
         for line in text.lines().filter(|line| line.contains("/v1/hooks/")) {
