@@ -161,9 +161,10 @@ pub(crate) struct CheckArgs {
     pub(crate) tier: Tier,
 }
 
-/// `hookctl relay` alone: what an agent starts before each of its steps does not pay for the other subcommands.
+/// Answers a hook of an agent: its input on standard input, its answer on standard output and in the exit code.
+// Alone: what an agent starts before each of its steps does not pay for the other subcommands.
 #[derive(Debug, Parser)]
-#[command(name = "hookctl relay", version)]
+#[command(name = "hookctl relay", bin_name = "hookctl relay", version)]
 pub(crate) struct RelayOnly {
     #[command(flatten)]
     pub(crate) relay: RelayArgs,
