@@ -1,16 +1,20 @@
-/// Tools of today's agents by what they do. Names are compared in lower case, without `_` and `-`.
+/// Tools of today's agents by what they do: some agents run the hook files of others, so that what an agent is called does
+/// not say whose tools it has. Names are compared in lower case, without `_` and `-`.
 #[rustfmt::skip]
 const KINDS: [(&str, &[&str]); 7] = [
-    ("shell", &["bash", "shell", "sh", "powershell", "terminal", "exec", "execcommand", "unifiedexec", "runcommand",
-        "runshellcommand", "runterminalcommand", "executecommand", "executebash", "localshell"]),
-    ("read", &["read", "readfile", "readmanyfiles", "view", "viewfile", "notebookread", "cat", "fsread"]),
-    ("write", &["write", "writefile", "writetofile", "createfile", "create", "fswrite"]),
-    ("edit", &["edit", "editfile", "multiedit", "notebookedit", "applypatch", "replace", "strreplace",
-        "strreplaceeditor", "strreplacebasededittool", "replaceinfile", "searchreplace"]),
-    ("fetch", &["webfetch", "fetch", "fetchurl", "urlfetch"]),
-    ("search", &["grep", "glob", "search", "searchfiles", "searchfilecontent", "websearch", "googlewebsearch", "codebasesearch", "ls",
-        "listdirectory", "listfiles"]),
-    ("spawn", &["task", "agent", "spawn", "spawnagent", "subagent", "delegate"]),
+    ("shell", &["bash", "shell", "sh", "powershell", "terminal", "exec", "execute", "execcommand", "unifiedexec", "writestdin",
+        "runcommand", "runcommands", "runshellcommand", "runterminalcommand", "runinterminal", "runtask", "createandruntask",
+        "executecommand", "executebash", "executecmd", "localshell", "monitor"]),
+    ("read", &["read", "readfile", "readfiles", "readmanyfiles", "view", "viewfile", "viewimage", "notebookread", "cat", "fsread"]),
+    ("write", &["write", "writefile", "writetofile", "createfile", "create", "createdirectory", "createnewjupyternotebook", "fswrite"]),
+    ("edit", &["edit", "editfile", "editfiles", "multiedit", "notebookedit", "editnotebook", "editnotebookfile", "applypatch",
+        "replace", "strreplace", "strreplaceeditor", "strreplacebasededittool", "replaceinfile", "replacestringinfile",
+        "multireplacestringinfile", "inserteditintofile", "searchreplace"]),
+    ("fetch", &["webfetch", "fetch", "fetchurl", "urlfetch", "fetchwebpage", "fetchwebcontent"]),
+    ("search", &["grep", "glob", "search", "searchfiles", "searchfilecontent", "searchcodebase", "websearch", "googlewebsearch",
+        "codebasesearch", "semanticsearch", "grepsearch", "filesearch", "ls", "listdir", "listdirectory", "listfiles",
+        "listcodeusages", "listcodedefinitionnames"]),
+    ("spawn", &["task", "newtask", "agent", "spawn", "spawnagent", "subagent", "usesubagents", "runsubagent", "delegate"]),
 ];
 
 /// The normalised kind of a tool, where its caller does not say it (`ToolCall.kind`). Empty: none is known.
@@ -44,6 +48,9 @@ mod tests {
             ("run_shell_command", "shell", None),
             ("edit_file", "edit", None),
             ("MultiEdit", "edit", None),
+            // Of VS Code, which runs Claude Code's hook files as well, and so comes as that agent.
+            ("run_in_terminal", "shell", None),
+            ("replace_string_in_file", "edit", None),
             ("WebFetch", "fetch", None),
             ("Task", "spawn", None),
             ("mcp__some_server__list", "mcp", Some("some_server")),

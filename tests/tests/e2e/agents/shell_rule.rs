@@ -30,6 +30,10 @@ fn calls() -> Vec<(&'static str, Value, Vec<&'static str>)> {
         calls.push((agent, input, event.into_iter().flat_map(|event| ["--event", event]).collect()));
     };
     other("claude-code", None, &|input| input["tool_name"] = "PowerShell".into());
+    // Others run its hook files as well, with tools of their own.
+    for tool in ["run_in_terminal", "run_shell_command", "Execute", "execute_bash", "Shell"] {
+        other("claude-code", None, &|input| input["tool_name"] = tool.into());
+    }
     other("cursor", None, &|input| {
         input["hook_event_name"] = "preToolUse".into();
         input["tool_name"] = "Shell".into();
