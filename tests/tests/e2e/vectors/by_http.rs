@@ -6,7 +6,7 @@ use hookd_agents::Agent;
 use hookd_json::Value;
 use hookd_tests::{
     Hookd, HttpAnswer, RawHttp1, Tier, decide, rule,
-    v1::{Capability, DecidedBy, ToolCall, TriggerResponse, Verdict},
+    v1::{Capability, DecidedBy, Note, ToolCall, TriggerResponse, Verdict},
     with,
 };
 use serde_json::json;
@@ -14,7 +14,7 @@ use serde_json::json;
 use super::{
     Said, block_of, can, expected,
     format::{self, Vector},
-    is_nothing, key, name, reason_in_form_of, request, said,
+    is_nothing, is_stop_like, key, name, reason_in_form_of, request, said,
 };
 
 /// The rule of a response that names none.
@@ -38,8 +38,16 @@ fn wishes(call: Option<&ToolCall>, event: &str) -> Vec<(Capability, TriggerRespo
         decided_by: Some(DecidedBy { rule_id: "no-force-push".to_owned(), ..Default::default() }),
         ..Default::default()
     };
-    let mut wishes = vec![(Capability::Ask, by(Verdict::Ask)), (Capability::Defer, by(Verdict::Defer))];
     let nothing = TriggerResponse { verdict: Verdict::None.into(), ..Default::default() };
+    let note = Note { text: "the tests are slow".to_owned(), ..Default::default() };
+    let context = TriggerResponse { additional_context: vec![note], ..nothing.clone() };
+    let halt = TriggerResponse { halt: true, halt_reason: "the budget is spent".to_owned(), ..by(Verdict::None) };
+    let mut wishes = vec![
+        (Capability::Ask, by(Verdict::Ask)),
+        (Capability::Defer, by(Verdict::Defer)),
+        (Capability::AdditionalContext, context),
+        (Capability::Halt, TriggerResponse { reason: String::new(), ..halt }),
+    ];
     if call.is_some() && ["PreToolUse", "PermissionRequest"].contains(&event) {
         let params = Some(r#"{"command":"echo rewritten"}"#.to_owned());
         wishes.push((Capability::ModifyParams, TriggerResponse { modified_params_json: params, ..nothing.clone() }));
@@ -107,17 +115,20 @@ fn cases(vectors: &[Vector]) -> Vec<Case<'_>> {
     let mut cases = Vec::new();
     for vector in vectors.iter().filter(|vector| is_asked_so(vectors, vector)) {
         let asked = request(vector);
-        let mut add = |response: TriggerResponse| {
-            let instead = lacks(vector, &response).then(|| block_of(vectors, vector));
+        let mut add = |response: TriggerResponse, falls_back: bool| {
+            let instead = falls_back.then(|| block_of(vectors, vector));
             cases.push(Case { vector, response, event: asked.event.clone(), instead });
         };
         if can_be_decided(&asked.event, &vector.response) {
-            add(vector.response.clone());
+            add(vector.response.clone(), lacks(vector, &vector.response));
         }
         if is_nothing(&vector.response) {
             let wishes = wishes(asked.tool_call.as_ref(), &asked.event);
             for (_, wish) in wishes.into_iter().filter(|(capability, _)| !can(&asked, *capability)) {
-                add(wish);
+                // An agent that cannot be halted is blocked where it can be, and stops where it wants to. Context that
+                // it cannot take is held back.
+                let falls_back = lacks(vector, &wish) || (wish.halt && !is_stop_like(&asked));
+                add(wish, falls_back);
             }
         }
     }
@@ -131,7 +142,9 @@ fn is_asked_so(vectors: &[Vector], vector: &Vector) -> bool {
     if vector.http || !by_http {
         return vector.http == by_http;
     }
-    let twin = |other: &Vector| key(other) == (&vector.agent, &vector.event, true);
+    let response = |vector: &Vector| TriggerResponse { decision_id: String::new(), ..vector.response.clone() };
+    let twin =
+        |other: &Vector| key(other) == (&vector.agent, &vector.event, true) && response(other) == response(vector);
     let is_object =
         |vector: &Vector| vector.exit_code == 0 && !matches!(&vector.stdout, Value::String(text) if !text.is_empty());
     !vectors.iter().any(twin) && is_object(vector) && is_object(block_of(vectors, vector))
@@ -154,7 +167,7 @@ async fn every_vector_that_rules_can_decide_holds_at_the_endpoint() {
         groups.entry(Value::from(rules(&case.response)).to_string()).or_default().push(case);
     }
     let count = groups.values().map(Vec::len).sum::<usize>();
-    assert!(count > 1200 && groups.len() > 30, "{count} calls under {} sets of rules", groups.len());
+    assert!(count > 2000 && groups.len() > 30, "{count} calls under {} sets of rules", groups.len());
 
     let hookd = Hookd::builder().managed(json!([])).start().await;
     let mut connection = RawHttp1::connect(hookd.address()).await;
@@ -176,8 +189,8 @@ async fn every_vector_that_rules_can_decide_holds_at_the_endpoint() {
             let right = match instead {
                 Some(block) => reason_in_form_of(block, &got).is_some_and(|reason| {
                     let signed = reason.ends_with(&format!(", {id})"));
-                    let says = reason.contains("agent cannot wait for it") || reason.contains("was rewritten");
-                    reason.is_empty() || (signed && says)
+                    let says = ["agent cannot wait for it", "was rewritten", "the budget is spent"];
+                    reason.is_empty() || (signed && says.iter().any(|why| reason.contains(why)))
                 }),
                 None => {
                     let theirs = vector.response.decision_id.as_str();
