@@ -40,6 +40,10 @@ struct Imported {
 
 pub(crate) fn run(global: &Global, args: &ImportArgs) -> Result<Report, Failure> {
     let shown = args.file.display();
+    if args.file.extension().is_some_and(|extension| extension == "toml") {
+        let why = "hooks in TOML are not read, only those in JSON; Codex reads them from `hooks.json` too";
+        return Err(Failure::failed(format!("{shown}: {why}")));
+    }
     let text = text(&args.file).map_err(Failure::failed)?;
     let file = hookd_json::parse(text.trim_start_matches('\u{feff}'));
     let file = file.map_err(|error| Failure::failed(format!("{shown}: not valid JSON: {error}")))?;

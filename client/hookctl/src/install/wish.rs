@@ -3,6 +3,7 @@
 use std::{env, net::IpAddr, path::Path};
 
 use hookd_agents::Agent;
+use hookd_json::Value;
 
 use crate::{
     args::{Global, InstallArgs, OnUnavailable, Scope},
@@ -43,7 +44,7 @@ pub(super) fn wish(
         program: program(args).map_err(Failure::usage)?,
         events,
         url,
-        options: options(global, args)?,
+        options: options(global, args, place, notes)?,
         deadline: args.deadline,
         is_fail_closed: args.on_unavailable != Some(OnUnavailable::Allow),
     })
@@ -110,7 +111,7 @@ fn url(global: &Global, args: &InstallArgs, notes: &mut Vec<String>) -> Result<S
 }
 
 /// What the relay is told.
-fn options(global: &Global, args: &InstallArgs) -> Result<Vec<String>, Failure> {
+fn options(global: &Global, args: &InstallArgs, place: &Path, notes: &mut Vec<String>) -> Result<Vec<String>, Failure> {
     let mut options = Vec::new();
     let mut put = |name: &str, value: String| options.extend([name.to_owned(), value]);
     // With neither the command nor a file saying it, HOOKD_ADDRESS would, and a repository can set that.
@@ -126,9 +127,24 @@ fn options(global: &Global, args: &InstallArgs) -> Result<Vec<String>, Failure> 
     }
     if args.take_over {
         takes_over(args).map_err(Failure::usage)?;
-        put("--offer", "project,user,plugins".to_owned());
+        let forces = forces_plugins(place);
+        if forces && !args.remove {
+            notes.push(
+                "plugins' hooks are not offered: `enabledPlugins` of this file lets the agent run some itself"
+                    .to_owned(),
+            );
+        }
+        put("--offer", if forces { "project,user" } else { "project,user,plugins" }.to_owned());
     }
     Ok(options)
+}
+
+/// Whether the managed settings at `place` switch plugins on: the agent runs the hooks of these in any case.
+fn forces_plugins(place: &Path) -> bool {
+    let text = relay::read_any(place).ok().flatten().and_then(|read| String::from_utf8(read.bytes).ok());
+    let settings = text.and_then(|text| hookd_json::parse(text.trim_start_matches('\u{feff}')).ok());
+    let plugins = settings.as_ref().and_then(|settings| settings.get("enabledPlugins"));
+    plugins.and_then(Value::as_object).is_some_and(|plugins| plugins.values().any(|on| *on != Value::Bool(false)))
 }
 
 /// # Errors

@@ -214,6 +214,9 @@ fn what_is_no_hook_file_is_refused() {
         assert_eq!((ran.exit, ran.out.as_str()), (1, ""), "{text}");
         assert!(ran.err.starts_with(&format!("hookctl: {why}")), "{}", ran.err);
     }
+    let ran = import("config.toml", "[hooks]", &[]);
+    let why = "hookctl: config.toml: hooks in TOML are not read, only those in JSON; Codex reads them from `hooks.json` too\n";
+    assert_eq!((ran.exit, ran.err.as_str()), (1, why));
     let ran = import("x.json", "{}", &["--agent", "nobody"]);
     assert_eq!(ran.exit, 64);
     let ran = import("x.json", "{}", &["--agent", "cline"]);

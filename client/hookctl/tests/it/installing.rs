@@ -392,6 +392,12 @@ fn no_hook_runs_twice() {
     assert!(removed.contains("note: `allowManagedHooksOnly` stays"), "{removed}");
     assert_eq!(read(&settings), "{\n  \"permissions\": {},\n  \"allowManagedHooksOnly\": true\n}\n");
 
+    // The agent runs the hooks of plugins that these settings switch on in any case.
+    fs::write(&settings, r#"{ "enabledPlugins": { "a@m": true } }"#).unwrap();
+    let forced = place.done(&take_over);
+    assert!(forced.contains("note: plugins' hooks are not offered: "), "{forced}");
+    assert!(read(&settings).contains("\"--offer\", \"project,user\""));
+
     for scope in ["user", "project"] {
         place.refused(
             &["claude-code", "--take-over", "--scope", scope],
