@@ -81,6 +81,9 @@ class Transport:
             ("grpc.keepalive_timeout_ms", _KEEP_ALIVE[1]),
             ("grpc.primary_user_agent", f"hookd-python/{__version__}"),
         ]
+        if address.target.startswith("unix:"):
+            # gRPC would send the path, which is no host to a server that looks.
+            options.append(("grpc.default_authority", "localhost"))
         if address.tls and self._tls.server_name is not None:
             options.append(("grpc.ssl_target_name_override", self._tls.server_name))
         return options
