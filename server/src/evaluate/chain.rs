@@ -160,8 +160,7 @@ impl<'a, H: Handlers> Chain<'a, H> {
         if rule.when.is_none() && rule.permission.is_none() {
             return Ok(true);
         }
-        // Conditions that a caller brings are no reason to work on after its time is over.
-        if rule.run_on == RunOn::Agent && self.budget.granted(rule.tier, Duration::MAX, Instant::now()).is_none() {
+        if self.is_late(rule) {
             return Err(Failed::timed_out(Duration::ZERO));
         }
         if self.walked.forms.current() == FormId::ARRIVAL {
@@ -171,6 +170,11 @@ impl<'a, H: Handlers> Chain<'a, H> {
         }
         let form = self.form();
         holds(rule, &mut condition::facts(self.trigger, &form))
+    }
+
+    /// What a caller brings is no reason to work on after its time is over, though it takes none by the laws.
+    fn is_late(&self, rule: &Rule) -> bool {
+        rule.run_on == RunOn::Agent && self.budget.granted(rule.tier, Duration::MAX, Instant::now()).is_none()
     }
 
     /// A rule that has no turn counts as not matched.
@@ -257,6 +261,7 @@ impl<'a, H: Handlers> Chain<'a, H> {
 
     async fn run(&self, rule: &Arc<Rule>, recheck: bool) -> Ran {
         let timeout = match &rule.handler {
+            Handler::Decide(_) if self.is_late(rule) => Duration::ZERO,
             Handler::Decide(decides) => return decide(rule, self.trigger, &self.form(), decides),
             Handler::Command(command) => command.timeout,
             Handler::Http(http) => http.timeout,

@@ -366,7 +366,7 @@ async fn law_08_a_slow_lower_rule_cannot_starve_the_extra_pass() {
 }
 
 #[tokio::test]
-async fn law_08_conditions_that_a_caller_brings_are_not_asked_once_its_time_is_over() {
+async fn law_08_what_a_caller_brings_is_not_worked_on_once_its_time_is_over() {
     tokio::time::pause();
     let brought = |rule: &mut hookd_rules::Rule| (rule.run_on, rule.when) = (RunOn::Agent, when("params.n == 0"));
     let rules = Rules::default()
@@ -375,10 +375,12 @@ async fn law_08_conditions_that_a_caller_brings_are_not_asked_once_its_time_is_o
         .says(Shared, "hangs", after(1_000_000, silent()))
         .says(Shared, "after", silent())
         .with(brought)
+        .says(Shared, "decides", silent())
+        .with(|rule| (rule.run_on, rule.handler) = (RunOn::Agent, Handler::Decide(hookd_rules::Decide::default())))
         .says(Shared, "of-the-server", silent())
         .with(|rule| rule.when = when("params.n == 1"));
     let judged = rules.decide_within(call("PreToolUse", r#"{"n":0}"#), Duration::from_secs(2)).await;
-    assert_eq!(judged.results(), ["before none", "hangs failed", "after failed"]);
+    assert_eq!(judged.results(), ["before none", "hangs failed", "after failed", "decides failed"]);
     assert_eq!(judged.asked(), [r#"before: {"n":0}"#, r#"hangs: {"n":0}"#]);
 }
 
