@@ -2,7 +2,7 @@
 
 pub mod agents;
 mod failures;
-mod offers;
+pub mod offers;
 pub mod servers;
 mod whereabouts;
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, stream};
-use hookd_tests::{Hookd, decide, rule, with};
+use hookd_tests::{Hookd, decide, rule, sh, with};
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -24,6 +24,7 @@ use tokio::{
 use crate::relay::{
     Ran, Relay,
     agents::{AGENTS, Taken, shell_call, taken},
+    offers::Place,
 };
 
 /// How many relays run at a time. Each tries again a few times, so that most of them wait.
@@ -95,35 +96,67 @@ async fn hookd() -> Hookd {
     Hookd::builder().managed(json!([blocks, rewrites])).start().await
 }
 
-async fn ask(agent: &str, address: SocketAddr) -> Ran {
-    let (input, arguments) = shell_call(agent);
-    Relay::of(agent).with(arguments).with(&["--deadline", "1s"]).at(address).run(&input).await
+/// Who asks: with rule files of its own, over a stream, or without, by one call.
+struct Caller {
+    hookd: Hookd,
+    place: Option<Place>,
+}
+
+impl Caller {
+    async fn ask(&self, agent: &str, address: SocketAddr) -> Ran {
+        let (input, arguments) = shell_call(agent);
+        let more = ["--deadline", "2s", "--on-unavailable", "block"];
+        let Some(place) = &self.place else {
+            return Relay::of(agent).with(arguments).with(&more).at(address).run(&input).await;
+        };
+        let project = serde_json::Value::from(place.path("project").to_str().unwrap()).to_string();
+        let input = input.to_string().replace("\"/tmp\"", &project);
+        place.relay(&self.hookd, agent).with(arguments).with(&more).at(address).run_text(&input).await
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_that_is_reset_at_any_byte_allows_nothing() {
-    let hookd = hookd().await;
-    let whole = Cut::start(hookd.address(), [usize::MAX; 2]).await;
-    let rewritten = ask("claude-code", whole.address).await;
+async fn a_connection_that_is_reset_at_any_byte_of_a_call_allows_nothing() {
+    cut_everywhere(Caller { hookd: hookd().await, place: None }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_is_reset_at_any_byte_of_a_stream_allows_nothing() {
+    let (hookd, place) = (hookd().await, Place::new());
+    let theirs = rule("theirs", "PreToolUse", sh("touch ran"));
+    place.write("project/.ling/hooks.json", json!({ "hooks": [theirs] }));
+    place.trust(&hookd, &[]).await;
+    let caller = Caller { hookd, place: Some(place) };
+    caller.ask("claude-code", caller.hookd.address()).await;
+    assert!(caller.place.as_ref().unwrap().path("project/ran").exists(), "it is a stream");
+    cut_everywhere(caller).await;
+}
+
+async fn cut_everywhere(caller: Caller) {
+    let address = caller.hookd.address();
+    let whole = Cut::start(address, [usize::MAX; 2]).await;
+    let rewritten = caller.ask("claude-code", whole.address).await;
     assert_eq!(taken("claude-code", &rewritten), Taken::Allow);
     for agent in AGENTS {
-        let ran = ask(agent, whole.address).await;
+        let ran = caller.ask(agent, whole.address).await;
         assert!(agent == "claude-code" || matches!(taken(agent, &ran), Taken::Block(_)), "{agent}: {ran:?}");
     }
     let [sent, answered] = [0, 1].map(|way| whole.passed[way].load(Ordering::SeqCst));
     assert!(sent > 300 && answered > 150, "{sent} and {answered} bytes");
 
-    let cuts =
-        (0..sent).step_by(3).map(|limit| [limit, usize::MAX]).chain((0..answered).map(|limit| [usize::MAX, limit]));
+    let cuts = (0..sent)
+        .step_by(3)
+        .map(|limit| [limit, usize::MAX])
+        .chain((0..answered).step_by(2).map(|limit| [usize::MAX, limit]));
     // Each with one agent, and those of the answer also with the one that could take a part of it for an allow.
     let tries = cuts.enumerate().flat_map(|(index, limits)| {
         let also = (limits[0] == usize::MAX).then_some("claude-code");
         also.into_iter().chain([AGENTS[index % AGENTS.len()]]).map(move |agent| (agent, limits))
     });
-    let (address, rewritten) = (hookd.address(), &rewritten.out);
+    let (caller, rewritten) = (&caller, &rewritten.out);
     let ran = stream::iter(tries).map(async |(agent, limits)| {
         let cut = Cut::start(address, limits).await;
-        let ran = ask(agent, cut.address).await;
+        let ran = caller.ask(agent, cut.address).await;
         let right = match taken(agent, &ran) {
             Taken::Block(_) => true,
             Taken::Allow => agent == "claude-code" && ran.out == *rewritten,
@@ -137,5 +170,5 @@ async fn a_connection_that_is_reset_at_any_byte_allows_nothing() {
         ran.iter().filter(|(.., ran)| format!("{}{}", ran.out, ran.err).contains("hookd gave no decision")).count();
     let wrong = ran.into_iter().filter(|(_, _, right, _)| !right).collect::<Vec<_>>();
     assert!(wrong.is_empty(), "{} of {count}: {wrong:#?}", wrong.len());
-    assert!(unanswered * 4 > count * 3, "{unanswered} of {count} had no answer");
+    assert!(unanswered * 2 > count, "{unanswered} of {count} had no answer");
 }

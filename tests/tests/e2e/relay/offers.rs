@@ -21,12 +21,13 @@ use super::{
 };
 
 /// A person with a project.
-struct Place {
+#[derive(Debug)]
+pub struct Place {
     folder: TempDir,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let folder = TempDir::with_prefix("hookd-place-").unwrap();
         for path in ["home", "project/.git", "tmp"] {
             fs::create_dir_all(folder.path().join(path)).unwrap();
@@ -34,11 +35,11 @@ impl Place {
         Self { folder }
     }
 
-    fn path(&self, path: &str) -> PathBuf {
+    pub fn path(&self, path: &str) -> PathBuf {
         fs::canonicalize(self.folder.path()).unwrap().join(path)
     }
 
-    fn write(&self, path: &str, text: impl ToString) -> &Self {
+    pub fn write(&self, path: &str, text: impl ToString) -> &Self {
         let path = self.path(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text.to_string()).unwrap();
@@ -57,14 +58,14 @@ impl Place {
         path.to_str().unwrap().to_owned()
     }
 
-    async fn trust(&self, hookd: &Hookd, files: &[&str]) {
+    pub async fn trust(&self, hookd: &Hookd, files: &[&str]) {
         let mut trust = Command::new(program("hookctl"));
         trust.args(["trust", "--config", &self.config(hookd)]).args(files).current_dir(self.path("project"));
         let output = within("hookctl trust", trust.output()).await.unwrap();
         assert!(output.status.success(), "{output:?}");
     }
 
-    fn relay(&self, hookd: &Hookd, agent: &str) -> Relay {
+    pub fn relay(&self, hookd: &Hookd, agent: &str) -> Relay {
         let relay =
             Relay::bare(&["relay", "--agent", agent, "--config", &self.config(hookd)]).cwd(&self.path("project"));
         let relay = relay.env("CLAUDE_PROJECT_DIR", self.path("project").to_str().unwrap());
