@@ -7,6 +7,8 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 
+import { writeJson } from "@hookd/client";
+
 const BINARY = process.env["HOOKD_BIN"] ?? new URL("../../../../../target/debug/hookd", import.meta.url).pathname;
 
 export interface Setup {
@@ -34,7 +36,7 @@ export class Hookd {
     const folder = await mkdtemp(join(tmpdir(), "hookd-client-"));
     const write = async (name: string, value: object) => {
       await mkdir(dirname(join(folder, name)), { recursive: true });
-      await writeFile(join(folder, name), JSON.stringify(value));
+      await writeFile(join(folder, name), writeJson(value));
     };
     await write("managed/rules.json", { hooks: rules });
     await write("hookd.json", {
@@ -71,6 +73,6 @@ export class Hookd {
   }
 }
 
-export function decide(id: string, event: string, verdict: string, more: object = {}, handler: object = {}): object {
+export function decide(id: string, event: string, verdict: string | undefined, more: object = {}, handler: object = {}): object {
   return { id, event, handler: { type: "decide", verdict, ...handler }, ...more };
 }

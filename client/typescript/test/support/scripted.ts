@@ -106,6 +106,10 @@ export class ScriptedCall {
     trailers: Record<string, string> = { "grpc-status": "0" },
   ): void {
     const hasTrailers = Object.keys(trailers).length > 0;
+    if (!hasTrailers && body.length === 0) {
+      this.stream.respond({ ":status": 200, ...headers }, { endStream: true });
+      return;
+    }
     this.stream.respond({ ":status": 200, ...headers }, { waitForTrailers: hasTrailers });
     if (hasTrailers) {
       this.stream.on("wantTrailers", () => this.stream.sendTrailers(trailers));

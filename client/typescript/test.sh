@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Builds the TypeScript client and runs its tests, on a fresh machine too: it needs node and npm, and target/debug/hookd, which
+# it builds where it is not there. HOOKD_BIN names another one.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+if [ -z "${HOOKD_BIN:-}" ] && [ ! -x ../../target/debug/hookd ]; then
+  (cd ../.. && cargo build --locked -p hookd)
+fi
+# Scripts of dependencies have no business here; everything that is needed comes as it is.
+npm ci --silent --ignore-scripts --no-audit --no-fund
+rm -rf build dist
+npm run --silent build
+node_modules/.bin/tsc -p tsconfig.test.json
+node --test --test-concurrency=2 --test-timeout=120000 build/test/*.test.js

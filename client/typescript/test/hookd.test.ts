@@ -1,0 +1,270 @@
+/** The client against the real hookd. */
+
+import assert from "node:assert/strict";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile, readdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import { promisify } from "node:util";
+
+import { writeJson, type JsonObject } from "@hookd/client";
+import { AgentSide, OfferedRules } from "@hookd/client/agent-commands";
+
+import { client, seen } from "./support/clients.js";
+import { decide, Hookd, type Setup } from "./support/hookd.js";
+
+const PACKAGE = new URL("../..", import.meta.url).pathname;
+const PATH = "/usr/local/bin:/usr/bin:/bin";
+
+async function start(t: TestContext, setup: Setup): Promise<Hookd> {
+  const hookd = await Hookd.start(setup);
+  t.after(() => hookd.end());
+  return hookd;
+}
+
+function shell(id: string, event: string, command: string, more: object = {}): object {
+  return { id, event, handler: { type: "command", command, ...more } };
+}
+
+/** Puts what a handler was given into the parameters. */
+const ECHO = shell("echo", "PreToolUse", `printf '{"modifiedParams":{"given":%s}}' "$(cat)"`);
+
+const RULES = [
+  decide("no-rm", "PreToolUse", "block", { matcher: "^rm$" }, { reason: "no removing" }),
+  decide("fine", "PreToolUse", "allow", { matcher: "^ls$" }),
+  decide("person", "PreToolUse", "ask", { matcher: "^push$" }, { reason: "who says so" }),
+  decide("later", "PreToolUse", "defer", { matcher: "^deploy$" }, { reason: "in the morning" }),
+  decide("other", "PreToolUse", "allow", { matcher: "^cp$" }, { modifiedParams: { id: 9007199254740993n } }),
+  decide("hide", "PostToolUse", "block", { matcher: "^cat$" }, { reason: "a secret", modifiedResult: "***" }),
+  decide("swear", "UserPromptSubmit", "block", {}, { reason: "no swearing" }),
+  decide("go-on", "Stop", "block", { when: "payload.stop_hook_active == false" }, { reason: "write the tests" }),
+  decide("start", "SessionStart", "block"),
+  decide("enough", "Notification", undefined, {}, { halt: true, reason: "enough" }),
+];
+
+test("every gate of an agent's loop", async (t) => {
+  const hookd = await start(t, { rules: RULES });
+  const revision = (await client(hookd.address).status()).policyRevision;
+  for (const address of [hookd.address, `unix:${hookd.socket}`]) {
+    const session = client(address).session("s1", { cwd: "/" });
+    const run = { kind: "run", approved: false };
+    assert.deepEqual(seen(await session.preToolUse("other", {})), run);
+    assert.deepEqual(seen(await session.preToolUse("ls", {})), { ...run, approved: true });
+    assert.deepEqual(seen(await session.preToolUse("rm", {})), { kind: "refuse", reason: "no removing" });
+    assert.deepEqual(seen(await session.preToolUse("push", {})), { kind: "ask", reason: "who says so" });
+    assert.deepEqual(seen(await session.preToolUse("deploy", {})), { kind: "suspend", reason: "in the morning" });
+    const copied = await session.preToolUse("cp", {});
+    assert.ok(copied.kind === "run" && copied.approved);
+    assert.equal(copied.params?.text, '{"id":9007199254740993}');
+    assert.deepEqual(copied.params.value(), { id: 9007199254740993n });
+    assert.equal(copied.decision.policyRevision, revision);
+    assert.match(copied.decision.id, /^[0-9a-f-]{36}$/);
+    const hidden = { kind: "refuse", reason: "a secret", result: '"***"' };
+    assert.deepEqual(seen(await session.postToolUse("cat", {}, "password")), hidden);
+    assert.deepEqual(seen(await session.userPromptSubmit("damn")), { kind: "refuse", reason: "no swearing" });
+    assert.deepEqual(seen(await session.stop()), { kind: "continue", reason: "write the tests" });
+    assert.deepEqual(seen(await session.stop(true)), run);
+    assert.deepEqual(seen(await session.sessionStart("startup")), run);
+    assert.equal((await session.trigger("Notification", { payload: { type: "idle" } })).kind, "halt");
+  }
+});
+
+test("a wrapped tool between real rules", async (t) => {
+  const hookd = await start(t, { rules: RULES });
+  const session = client(hookd.address).session("s1");
+  const ran: object[] = [];
+  const tool = (name: string) => session.wrapTool(name, (params: object) => (ran.push(params), "password"));
+  assert.deepEqual((await tool("rm")({})).kind, "refused");
+  assert.equal((await tool("cp")({ id: 1 })).kind, "ran");
+  assert.deepEqual(ran, [{ id: 9007199254740993n }]);
+  const hidden = await tool("cat")({});
+  assert.ok(hidden.kind === "ran");
+  assert.deepEqual([hidden.result, hidden.feedback], ["***", "a secret"]);
+});
+
+test("case_045 digits and characters arrive and come back as they were", async (t) => {
+  const hookd = await start(t, { rules: [ECHO] });
+  const session = client(hookd.address).session("s1");
+  const texts = [
+    '{"big":123456789012345678901234567890,"small":9007199254740993,"exact":0.10000000000000000001,"one":1.0,"e":1e400}',
+    '{"text":"漢字 😀 é \\u0007 \\\\ \\" \u2028","":"","__proto__":1}',
+  ];
+  for (const text of texts) {
+    const gate = await session.preToolUse("bash", text);
+    assert.ok(gate.kind === "run" && gate.params !== undefined, gate.decision.error?.message);
+    const { given } = gate.params.value() as { given: JsonObject & { toolCall: { params: JsonObject } } };
+    assert.ok(gate.params.text.includes(`"params":${text}`), gate.params.text);
+    if (text.includes("big")) {
+      assert.equal(given.toolCall.params["big"], 123456789012345678901234567890n);
+      assert.equal(String(given.toolCall.params["e"]), "1e400");
+    } else {
+      assert.equal(given.toolCall.params["text"], '漢字 😀 é \u0007 \\ " \u2028');
+      assert.ok(Object.hasOwn(given.toolCall.params, "__proto__"));
+    }
+  }
+  const asValue = await session.preToolUse("bash", { n: 123456789012345678901234567890n });
+  assert.ok(asValue.kind === "run" && asValue.params?.text.includes('"params":{"n":123456789012345678901234567890}'));
+});
+
+test("a call of 5 MiB buys no allow, whoever refuses it", async (t) => {
+  const hookd = await start(t, { rules: [] });
+  const content = "x".repeat(5 * 1024 * 1024);
+  const here = await client(hookd.address, "allow").session("s").preToolUse("write", { content });
+  assert.ok(here.kind === "refuse" && here.reason.endsWith("bytes, the limit is 4194304"));
+  const there = await client(hookd.address, "allow", { messageBytes: 2 ** 24 }).session("s").preToolUse("write", { content });
+  assert.ok(there.kind === "refuse" && there.reason.includes("RESOURCE_EXHAUSTED"), there.kind);
+  const fits = content.slice(0, 3 * 1024 * 1024);
+  const small = await client(hookd.address).session("s").preToolUse("write", { content: fits });
+  assert.equal(small.kind, "run", small.decision.error?.message);
+});
+
+test("what hookd refuses carries its decision id", async (t) => {
+  const hookd = await start(t, { rules: [] });
+  const gate = await client(hookd.address, "allow").session("s").trigger("pretooluse");
+  assert.ok(gate.kind === "refuse");
+  const { error } = gate.decision;
+  assert.deepEqual([error?.kind, error?.code, gate.decision.id.length], ["refused", "INVALID_ARGUMENT", 36]);
+  const other = client(hookd.address, "allow").session("s", { expectedPolicyRevision: "another" });
+  const stale = await other.preToolUse("bash", {});
+  assert.equal(stale.decision.error?.code, "FAILED_PRECONDITION");
+  assert.equal(stale.kind, "refuse");
+});
+
+test("a thousand calls at a time get a thousand answers of their own", async (t) => {
+  const hookd = await start(t, { rules: RULES });
+  const session = client(hookd.address).session("s");
+  const gates = await Promise.all(
+    Array.from({ length: 1000 }, (_, at) => session.preToolUse(at % 3 === 0 ? "rm" : at % 3 === 1 ? "ls" : "cp", {})),
+  );
+  gates.forEach((gate, at) => {
+    const expected = [
+      { kind: "refuse", reason: "no removing" },
+      { kind: "run", approved: true },
+      { kind: "run", params: '{"id":9007199254740993}', approved: true },
+    ];
+    assert.deepEqual(seen(gate), expected[at % 3], gate.decision.error?.message);
+  });
+  assert.equal(new Set(gates.map((gate) => gate.decision.id)).size, 1000);
+});
+
+test("the deadline of a call is the budget of its handlers", async (t) => {
+  const hookd = await start(t, { rules: [shell("slow", "PreToolUse", "sleep 60")] });
+  const begun = performance.now();
+  const gate = await client(hookd.address, "allow", { deadlineMs: 1000 }).session("s").preToolUse("bash", {});
+  assert.ok(performance.now() - begun < 10_000);
+  // hookd answers in time, and a managed rule that did not is a block.
+  assert.ok(gate.kind === "refuse" && gate.decision.error === undefined, gate.decision.error?.message);
+  assert.match(gate.reason, /Timed out after \d+ms/);
+});
+
+test("a hookd that is killed under a call was not asked", async (t) => {
+  const hookd = await start(t, { rules: [shell("slow", "PreToolUse", "touch ../begun; sleep 60", { timeout: 60_000 })] });
+  const gates = (["block", "allow"] as const).map((onUnavailable) =>
+    client(hookd.address, onUnavailable, { rounds: 2 }).session("s").preToolUse("bash", {}),
+  );
+  await until(async () => (await readdir(hookd.folder)).includes("begun"));
+  await hookd.end("SIGKILL");
+  const [blocked, allowed] = await Promise.all(gates);
+  assert.ok(blocked?.kind === "refuse" && blocked.decision.error?.kind === "unavailable");
+  assert.ok(allowed?.kind === "run" && !allowed.approved && allowed.decision.degraded);
+});
+
+test("connections that grow old cost no call", async (t) => {
+  const hookd = await start(t, { rules: RULES, settings: { http2: { max_connection_age: "1s" } } });
+  const session = client(hookd.address, "allow").session("s");
+  const end = performance.now() + 3000;
+  const caller = async () => {
+    while (performance.now() < end) {
+      const gate = await session.preToolUse("rm", {});
+      assert.ok(gate.kind === "refuse" && gate.decision.error === undefined, gate.decision.error?.message);
+    }
+  };
+  await Promise.all(Array.from({ length: 4 }, caller));
+});
+
+test("a hookd that leaves hands its callers over without a gap", async (t) => {
+  const staying = await start(t, { rules: RULES });
+  const leaving = await start(t, { rules: RULES });
+  let isOver = false;
+  const callers = Array.from({ length: 6 }, async () => {
+    const session = client(`${leaving.address},${staying.address}`, "allow").session("s");
+    while (!isOver) {
+      const gate = await session.preToolUse("rm", {});
+      assert.ok(gate.kind === "refuse" && gate.decision.error === undefined, gate.decision.error?.message);
+    }
+  });
+  await leaving.end("SIGTERM");
+  isOver = true;
+  await Promise.all(callers);
+});
+
+test("what an administrator asks", async (t) => {
+  const hookd = await start(t, { rules: RULES });
+  const asks = client(hookd.address);
+  const { rules } = await asks.listRules("Stop");
+  assert.deepEqual(rules.map(({ ruleId }) => ruleId), ["go-on"]);
+  const explained = await asks.explain({ event: "PreToolUse", toolCall: { tool: "rm" } });
+  assert.ok(explained.rules.length > 3);
+  await asks.reload();
+});
+
+test("rules of the agent's own run where the agent is", async (t) => {
+  const hookd = await start(t, { rules: [decide("fine", "PreToolUse", "allow")] });
+  await writeFile(join(hookd.folder, "policy"), "no ls here");
+  const guard = `input=$(cat); case $input in *'"ls"'*) echo "{\\"blocked\\":true,\\"blockReason\\":\\"$(cat policy)\\"}";; esac`;
+  const content = writeJson({ hooks: [shell("guard", "PreToolUse", guard)] });
+  const file = new OfferedRules("shared", join(hookd.folder, "hooks.json"), "hookd", content);
+  const side = new AgentSide([file], {
+    program: () => ({ argv: ["sh", "-c", guard], env: { PATH } }),
+  });
+  const session = client(hookd.address).session("s", { cwd: hookd.folder, ownRules: side });
+  for (let round = 0; round < 2; round += 1) {
+    const refused = await session.preToolUse("bash", { command: "ls" });
+    assert.deepEqual(seen(refused), { kind: "refuse", reason: "no ls here" }, refused.decision.error?.message);
+    const allowed = await session.preToolUse("bash", { command: "pwd" });
+    assert.deepEqual(seen(allowed), { kind: "run", approved: true });
+  }
+  assert.equal(side.places.live, 0);
+});
+
+test("a process with an idle connection ends by itself", async (t) => {
+  const hookd = await start(t, { rules: RULES });
+  const script = `
+    import { Client } from "@hookd/client";
+    const gate = await new Client(${JSON.stringify(hookd.address)}, { onUnavailable: "block" }).session("s").preToolUse("rm", {});
+    console.log(gate.kind);`;
+  const node = promisify(execFile)(process.execPath, ["--input-type=module", "-e", script], { cwd: PACKAGE, timeout: 20_000 });
+  assert.equal((await node).stdout, "refuse\n");
+});
+
+test("a process that ends takes its commands along", async (t) => {
+  const hookd = await start(t, { rules: [] });
+  const content = writeJson({ hooks: [shell("slow", "PreToolUse", "-", { timeout: 60_000 })] });
+  const script = `
+    import { Client } from "@hookd/client";
+    import { AgentSide, OfferedRules } from "@hookd/client/agent-commands";
+    const file = new OfferedRules("shared", "/repo/hooks.json", "hookd", ${JSON.stringify(content)});
+    const commands = { program: () => ({ argv: ["sh", "-c", "echo $$ > pid.new; mv pid.new pid; sleep 1000; sleep 1000"], env: { PATH: "${PATH}" } }) };
+    const ownRules = new AgentSide([file], commands);
+    const client = new Client(${JSON.stringify(hookd.address)}, { onUnavailable: "block" });
+    process.stdin.once("data", () => process.exit(3));
+    await client.session("s", { ownRules, cwd: ${JSON.stringify(hookd.folder)} }).preToolUse("bash", {});`;
+  const child = spawn(process.execPath, ["--input-type=module", "-e", script], {
+    cwd: PACKAGE,
+    stdio: ["pipe", "inherit", "inherit"],
+  });
+  await until(async () => (await readdir(hookd.folder)).includes("pid"));
+  const pid = Number(await readFile(join(hookd.folder, "pid"), "utf8"));
+  child.stdin.write("now\n");
+  assert.deepEqual(await once(child, "exit"), [3, null]);
+  await until(async () => /^$|^\d+ \(.*\) Z/.test(await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "")));
+});
+
+async function until(is: () => Promise<boolean>): Promise<void> {
+  const limit = performance.now() + 20_000;
+  while (!(await is())) {
+    assert.ok(performance.now() < limit, "in time");
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
