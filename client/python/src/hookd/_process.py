@@ -183,10 +183,12 @@ def _spawn(program: Program, started: float) -> subprocess.Popen[bytes] | str:
     if not program.argv:
         return "no program is named"
     argv = list(program.argv)
+    path = _found(program)
     while True:
         try:
             return subprocess.Popen(
                 argv,
+                executable=path,
                 env=dict(program.env),
                 cwd=program.cwd,
                 stdin=subprocess.PIPE,
@@ -199,9 +201,9 @@ def _spawn(program: Program, started: float) -> subprocess.Popen[bytes] | str:
             if error.errno == errno.ETXTBSY and time.monotonic() - started < _BUSY_LIMIT:
                 time.sleep(_BUSY_PAUSE)
                 continue
-            if error.errno == errno.ENOEXEC and argv[0] != "/bin/sh" and (path := _found(program)) is not None:
+            if error.errno == errno.ENOEXEC and path is not None and path != "/bin/sh":
                 # A script without a first line: shells run it themselves, and so does the C library.
-                argv = ["/bin/sh", path, *program.argv[1:]]
+                argv, path = ["/bin/sh", path, *program.argv[1:]], "/bin/sh"
                 continue
             if program.cwd is not None and not os.path.isdir(program.cwd):
                 return f"cannot use the working directory `{program.cwd}`: {_no_directory(program.cwd)}"
@@ -211,11 +213,18 @@ def _spawn(program: Program, started: float) -> subprocess.Popen[bytes] | str:
 
 
 def _found(program: Program) -> str | None:
+    """Where a program is, as far as that is plain; otherwise the system looks."""
     name = program.argv[0]
     if "/" in name:
         return name
-    places = [os.path.join(place, name) for place in os.get_exec_path(dict(program.env))]
-    return next((path for path in places if os.access(path, os.X_OK)), None)
+    for place in os.get_exec_path(dict(program.env)):
+        # A relative one starts in the child's directory.
+        if not os.path.isabs(place):
+            return None
+        path = os.path.join(place, name)
+        if "\0" not in path and os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return None
 
 
 def _no_directory(path: str) -> str:

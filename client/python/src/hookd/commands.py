@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from hookd import v1
+from hookd._json import Json
 from hookd._process import KILL_GRACE, Cancel, End, Finished, Program, run
 from hookd.v1 import hook_service_pb2 as pb
 
@@ -111,6 +112,39 @@ class NotPermitted(Exception):
     `FAILURE_NOT_PERMITTED`."""
 
 
+def native_program(command: OfferedCommand) -> AgentProgram:
+    """The program of a rule of a native rule file in JSON, for `AgentSide`: a shell line or words, in the directory that
+    the rule names or the event's, with hookd's own variables and those of the rule.
+
+    Raises `NotPermitted` for files of other kinds (YAML, agents' own) and rules that are no commands.
+    """
+    try:
+        rule = Json(command.file.content.decode()).value["hooks"][command.index]
+        handler = rule["handler"]
+        if handler["type"] != "command":
+            raise NotPermitted(f"rule `{command.rule_id}` of {command.file.path} is no command")
+        argv = handler["argv"] if "argv" in handler else [handler.get("shell", "sh"), "-c", handler["command"]]
+        added = {str(name): str(value) for name, value in handler.get("env", {}).items()}
+        cwd = handler.get("cwd")
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        raise NotPermitted(f"{command.file.path} has no rule {command.index} that can be read: {error!r}") from None
+    request = command.request
+    said = {
+        "HOOKD_EVENT": request.event,
+        "HOOKD_TOOL": request.tool_call.tool,
+        "HOOKD_SESSION_ID": request.session_id,
+        "HOOKD_RULE_ID": command.rule_id,
+        "HOOKD_CWD": request.cwd,
+    }
+    passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    # What a program could not be started with is left out; it stands in the input anyway.
+    known = {name: value for name, value in said.items() if value and len(value) <= 4096 and "\0" not in value}
+    folder = None if cwd is None else os.path.join(os.path.dirname(command.file.path), cwd)
+    places = (request.cwd, *request.workspace_roots)
+    where = folder or next((place for place in places if os.path.isabs(place) and os.path.isdir(place)), None)
+    return AgentProgram(tuple(argv), {**passed_on, **known, **added}, where)
+
+
 class AgentSide:
     """What a caller brings to a call beside the event: rule files of its own, and what runs their commands on this
     machine. Make one and keep it: files are hashed once, and all calls share the cap on programs at a time.
@@ -120,7 +154,7 @@ class AgentSide:
 
     def __init__(
         self,
-        program: Callable[[OfferedCommand], AgentProgram],
+        program: Callable[[OfferedCommand], AgentProgram] = native_program,
         *,
         offers: Iterable[OfferedRules] = (),
         server_programs: bool = False,
@@ -132,7 +166,7 @@ class AgentSide:
         """A side with these files; those of one tier are evaluated in this order, after the server's own of that tier.
 
         - `program`: gives the program of a rule, out of this side's own copy of its file; called on a thread of its own.
-          Raises `NotPermitted` where there is none.
+          Raises `NotPermitted` where there is none. Unless given: `native_program`.
         - `server_programs`: lets hookd run programs of its *own* rules with `runOn: agent` here: it sends the command
           line. Only where the server may run anything on this machine.
         - `detach`: starts a program that nobody waits for (an async rule), and says whether it took it. One that it did

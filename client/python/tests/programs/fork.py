@@ -1,4 +1,5 @@
-"""Asks, forks, asks in the child, and asks again: `fork.py ADDRESS KIND`. Prints a line for each answer."""
+"""Asks, forks, asks in the child, and asks again: `fork.py ADDRESS KIND FIFO`. Prints a line for each answer. The FIFO
+hears of the command that a slow call starts."""
 
 from __future__ import annotations
 
@@ -7,11 +8,10 @@ import multiprocessing
 import os
 import sys
 import threading
-import time
 
 import hookd
 
-address, kind = sys.argv[1:]
+address, kind, begun = sys.argv[1:]
 BLOCK = hookd.OnUnavailable.BLOCK
 client = hookd.Client(address, on_unavailable=BLOCK)
 async_client = hookd.AsyncClient(address, on_unavailable=BLOCK)
@@ -35,6 +35,11 @@ def ask_in_pool(_: int) -> str:
     return f"{type(gate).__name__} {gate.decision.error and gate.decision.error.kind.name}"
 
 
+def wait_until_it_runs() -> None:
+    with open(begun, encoding="ascii") as fifo:
+        fifo.read()
+
+
 def fork_and_ask(asks: str) -> None:
     pid = os.fork()
     if pid == 0:
@@ -52,7 +57,8 @@ def fork_and_ask(asks: str) -> None:
 async def on_asyncio(asks: str, *, in_a_call: bool = False) -> None:
     say(await ask_async())
     calls = [asyncio.create_task(ask_async("slow"))] if in_a_call else []
-    await asyncio.sleep(0.3 if in_a_call else 0)
+    if in_a_call:
+        await asyncio.to_thread(wait_until_it_runs)
     fork_and_ask(asks)
     await asyncio.gather(*calls)
     say(await ask_async())
@@ -75,7 +81,7 @@ def main() -> None:
             say(ask())
             thread = threading.Thread(target=lambda: ask("slow"))
             thread.start()
-            time.sleep(0.3)
+            wait_until_it_runs()
             fork_and_ask("threads")
             thread.join()
             say(ask())
