@@ -1,10 +1,11 @@
 //! One managed rule on shell commands, for all agents.
 
-use hookd_tests::{Hookd, HttpAnswer, RawHttp1};
+use hookd_tests::{Hookd, RawHttp1};
 use serde_json::{Value, json};
 
+use super::by_http;
 use crate::relay::{
-    Ran, Relay,
+    Relay,
     agents::{AGENTS, Taken, shell_call, taken},
 };
 
@@ -73,16 +74,6 @@ fn with_command(input: &Value, command: &str) -> Value {
     }
 }
 
-/// An answer of the endpoint as a hook would have given it.
-fn as_hook(answer: &HttpAnswer) -> Ran {
-    assert_eq!((answer.status, answer.header("hookd-not-judged")), (200, None), "{answer:?}");
-    let body = answer.body.clone();
-    match answer.header("hookd-exit-code") {
-        None | Some("0") => Ran { exit: 0, out: body, err: String::new() },
-        Some(code) => Ran { exit: code.parse().unwrap(), out: String::new(), err: body },
-    }
-}
-
 #[tokio::test]
 async fn one_rule_of_the_organisation_stops_a_shell_command_of_every_agent() {
     let guard = json!({
@@ -95,9 +86,7 @@ async fn one_rule_of_the_organisation_stops_a_shell_command_of_every_agent() {
         for (command, stops) in COMMANDS {
             let input = with_command(&input, command);
             let by_relay = Relay::of(agent).with(&arguments).at(hookd.address()).run(&input).await;
-            let query = arguments.get(1).map(|event| format!("?event={event}")).unwrap_or_default();
-            let path = format!("/v1/hooks/{agent}{query}");
-            let by_http = as_hook(&connection.ask(&path, "", &input.to_string()).await);
+            let by_http = by_http(&mut connection, agent, arguments.get(1).copied(), &input).await;
             for (way, ran) in [("relay", by_relay), ("http", by_http)] {
                 match taken(agent, &ran) {
                     Taken::Block(reason) if stops => {

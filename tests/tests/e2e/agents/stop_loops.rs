@@ -2,9 +2,10 @@
 
 use std::fs;
 
-use hookd_tests::{Hookd, decide, rule, sh, with};
+use hookd_tests::{Hookd, RawHttp1, decide, rule, sh, with};
 use serde_json::{Value, json};
 
+use super::by_http;
 use crate::relay::{Ran, Relay, agents::stop_call};
 
 /// What an agent says before it, or a subagent of it, stops.
@@ -46,6 +47,12 @@ impl Stops {
 
     async fn ask(&self, hookd: &Hookd, again: bool) -> Ran {
         Relay::of(self.agent).with(&["--event", self.event]).at(hookd.address()).run(&self.input(again)).await
+    }
+
+    /// The same by the endpoint.
+    async fn ask_http(&self, hookd: &Hookd, again: bool) -> Ran {
+        let mut connection = RawHttp1::connect(hookd.address()).await;
+        by_http(&mut connection, self.agent, Some(self.event), &self.input(again)).await
     }
 
     /// What it gets, if `reason` of the rule `tests` makes it go on.
@@ -142,8 +149,8 @@ async fn case_041_handlers_are_told_what_the_agent_says_of_stop_hooks_and_each_t
         text.parse::<Value>().unwrap()
     };
     for stops in all() {
-        for again in [false, true, true] {
-            let ran = stops.ask(&hookd, again).await;
+        for (again, by_relay) in [(false, true), (true, true), (true, true), (false, false), (true, false)] {
+            let ran = if by_relay { stops.ask(&hookd, again).await } else { stops.ask_http(&hookd, again).await };
             let (agent, event) = (stops.agent, stops.event);
             assert!(stops.goes_on("again", &ran), "{agent} {event} {again}: {ran:?}");
             let (native, theirs) = (read("native"), read("theirs"));
