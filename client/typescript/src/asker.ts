@@ -1,9 +1,8 @@
 /** Makes one attempt after another within the deadline, while nobody answers. @module */
 
-import { setTimeout as pause } from "node:timers/promises";
-
 import { fromBinary, toBinary, type DescMessage, type MessageShape } from "@bufbuild/protobuf";
 
+import { onAbort } from "./abort.js";
 import type { Address } from "./address.js";
 import { CallError, deadlineExceeded, garbled, tooLarge, unsendable, withMore } from "./call-error.js";
 import { Connection, type Attempt, type ConnectionOptions } from "./transport.js";
@@ -146,11 +145,16 @@ async function waited(round: number, deadline: number, signal: AbortSignal | und
   if (performance.now() + wait >= deadline) {
     return false;
   }
-  try {
-    await pause(wait, undefined, signal === undefined ? {} : { signal });
-  } catch {
-    signal?.throwIfAborted();
-  }
+  await new Promise<void>((resolve) => {
+    const stop = signal && onAbort(signal, () => done());
+    const timer = setTimeout(() => done(), wait);
+    function done(): void {
+      clearTimeout(timer);
+      stop?.();
+      resolve();
+    }
+  });
+  signal?.throwIfAborted();
   return true;
 }
 

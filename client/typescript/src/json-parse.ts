@@ -198,7 +198,8 @@ function numberOf(text: string, isInteger: boolean): number | bigint | JsonNumbe
   if (isInteger && text !== "-0") {
     return Number.isSafeInteger(number) ? number : BigInt(text);
   }
-  return Number.isFinite(number) && sameDecimal(text, String(number)) ? number : new JsonNumber(text);
+  const isKept = Number.isInteger(number) ? Number.isSafeInteger(number) : Number.isFinite(number);
+  return isKept && sameDecimal(text, String(number)) ? number : new JsonNumber(text);
 }
 
 /** Whether two texts of numbers mean the same decimal. `-0` is no `0`. */

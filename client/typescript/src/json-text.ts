@@ -63,8 +63,8 @@ export class JsonText<V extends JsonValue = JsonValue> {
   }
 
   /**
-   * A fresh value of this text. A number in it is a `number` where that is exactly the decimal that was written, else a
-   * `bigint` where it is an integer, else a {@link JsonNumber}.
+   * A fresh value of this text. A number in it is a `number` where that is exactly the decimal that was written (an integer:
+   * up to 2^53), else a `bigint` where it is written as an integer, else a {@link JsonNumber}.
    *
    * @throws {@link JsonError} for what is not JSON. Texts out of a gate always are.
    */

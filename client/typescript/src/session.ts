@@ -1,6 +1,6 @@
 /** The everyday calls of one agent session. @module */
 
-import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
 
 import type { CallOptions } from "./asker.js";
 import { unsendable } from "./call-error.js";
@@ -62,6 +62,8 @@ export interface ToolCallDetails {
   readonly mcpServer?: string;
   /** Name of the tool on that server. */
   readonly mcpTool?: string;
+  /** How long the tool ran, in milliseconds. */
+  readonly elapsedMs?: number;
 }
 
 /** What an event is about. */
@@ -167,9 +169,10 @@ export class Session {
   }
 }
 
-function toolCallOf({ params, result, ...rest }: ToolCallDetails): NonNullable<Fields["toolCall"]> {
+function toolCallOf({ params, result, elapsedMs, ...rest }: ToolCallDetails): NonNullable<Fields["toolCall"]> {
   return {
     ...rest,
+    ...(elapsedMs !== undefined && { elapsed: durationFromMs(elapsedMs) }),
     paramsJson: params === undefined ? "" : objectText(params, "parameters"),
     ...(result !== undefined && { resultJson: said(result, "result") }),
   };

@@ -1,6 +1,5 @@
 /** One call over one connection: bytes out, bytes or a {@link CallError} back. @module */
 
-import { readFileSync } from "node:fs";
 import { getSystemErrorMap } from "node:util";
 
 import {
@@ -16,6 +15,7 @@ import {
   type StatusObject,
 } from "@grpc/grpc-js";
 
+import { onAbort } from "./abort.js";
 import type { Address } from "./address.js";
 import { CallError, errorOfStatus, garbled, unsendable } from "./call-error.js";
 import { FreshFile } from "./fresh-file.js";
@@ -27,8 +27,8 @@ const DECISION_ID = "hookd-decision-id";
 const DETAILS = "grpc-status-details-bin";
 /** How long a connection may take to be made before another address has its turn. */
 const CONNECT_TIMEOUT_MS = 5000;
-
-const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string };
+/** The package's own; a test holds the two together. */
+const VERSION = "0.1.0";
 
 /** How connections over TLS are made. Each file is read again while the process runs, so that it can be replaced. */
 export interface TlsOptions {
@@ -89,7 +89,7 @@ export class Connection {
     }
     this.#token = file(tokenFile);
     this.#options = {
-      "grpc.primary_user_agent": `hookd-client-typescript/${version}`,
+      "grpc.primary_user_agent": `hookd-client-typescript/${VERSION}`,
       "grpc.max_send_message_length": -1,
       "grpc.max_receive_message_length": messageBytes,
       // Only while calls are in flight, and a connection without any does not keep the process alive.
@@ -199,7 +199,6 @@ export class Connection {
       let hasEnded = false;
       let isOverdue = false;
       const channel = client.getChannel();
-      const abort = () => stream.cancel();
       const connecting =
         channel.getConnectivityState(false) === connectivityState.READY
           ? undefined
@@ -209,12 +208,12 @@ export class Connection {
                 stream.cancel();
               }
             }, CONNECT_TIMEOUT_MS);
+      let stopListening: (() => void) | undefined;
       const settle = (error: CallError | undefined) => {
         clearTimeout(connecting);
-        signal?.removeEventListener("abort", abort);
+        stopListening?.();
         resolve(error);
       };
-      signal?.addEventListener("abort", abort, { once: true });
       stream.on("metadata", (metadata) => (headers = metadata));
       // Says nothing that the status does not.
       stream.on("error", () => undefined);
@@ -236,9 +235,7 @@ export class Connection {
           settle(undefined);
         }
       });
-      if (signal?.aborted === true) {
-        abort();
-      }
+      stopListening = signal && onAbort(signal, () => stream.cancel());
     });
   }
 

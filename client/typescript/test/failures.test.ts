@@ -255,6 +255,25 @@ test("a call can be aborted, and then is no gate at all", async (t) => {
   );
 });
 
+test("a thousand calls can share a signal", async (t) => {
+  const warnings: Error[] = [];
+  const warn = (warning: Error) => void warnings.push(warning);
+  process.on("warning", warn);
+  const server = await Scripted.start(() => undefined);
+  t.after(async () => {
+    process.off("warning", warn);
+    await server.kill();
+  });
+  const abort = new AbortController();
+  const session = client(server.address, "allow").session("s");
+  const asked = Array.from({ length: 1000 }, () => session.preToolUse("bash", {}, { signal: abort.signal }));
+  setImmediate(() => abort.abort("enough"));
+  for (const { status } of await Promise.allSettled(asked)) {
+    assert.equal(status, "rejected");
+  }
+  assert.deepEqual(warnings, []);
+});
+
 test("what would be sent as another text is not sent", async (t) => {
   const server = await Scripted.answering(() => answer(NONE));
   t.after(() => server.kill());

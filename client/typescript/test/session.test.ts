@@ -1,7 +1,7 @@
 /** What a session sends, and what a client takes. */
 
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -161,13 +161,31 @@ test("options that make no sense are refused by name", () => {
 });
 
 test("a client closes once its calls have ended, and opens again", async (t) => {
-  const server = await Scripted.answering(() => answer(ALLOW));
+  let closes: () => void = () => undefined;
+  const server = await Scripted.start(async (call) => {
+    await call.trigger();
+    closes();
+    setImmediate(() => call.answer(answer(ALLOW)));
+  });
   t.after(() => server.kill());
-  const asks = client(server.address);
-  for (let round = 1; round <= 2; round += 1) {
-    const call = asks.session("s").preToolUse("bash", {});
-    await call;
-    asks.close();
+  const asks = client(server.address, "block", { rounds: 1 });
+  closes = () => asks.close();
+  for (let round = 1; round <= 3; round += 1) {
+    assert.deepEqual(seen(await asks.session("s").preToolUse("bash", {})), { ...run, approved: true });
     assert.equal(server.connections, round);
   }
+});
+
+test("the client says who it is", async (t) => {
+  let agent = "";
+  const server = await Scripted.start((call) => {
+    agent = String(call.headers["user-agent"]);
+    call.answer(answer(ALLOW));
+  });
+  t.after(() => server.kill());
+  await client(server.address).session("s").preToolUse("bash", {});
+  const { version } = JSON.parse(await readFile(new URL("../../package.json", import.meta.url), "utf8")) as {
+    version: string;
+  };
+  assert.ok(agent.startsWith(`hookd-client-typescript/${version} `), agent);
 });
