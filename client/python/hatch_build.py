@@ -14,7 +14,7 @@ CONTRACT = Path("hookd", "v1", "hook_service.proto")
 DETAILS = Path("hookd", "_details.proto")
 
 
-class GenerateMessages(BuildHookInterface):  # type: ignore[misc]
+class GenerateMessages(BuildHookInterface[Any]):
     """Runs before each target is built."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

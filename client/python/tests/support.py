@@ -90,7 +90,7 @@ Answer = Callable[[v1.TriggerRequest, grpc.ServicerContext], v1.TriggerResponse]
 Stream = Callable[[Iterator[v1.TriggerStreamRequest], grpc.ServicerContext], Iterator[v1.TriggerStreamResponse]]
 
 
-class Scripted:
+class Scripted(grpc.GenericRpcHandler):
     """A server that does as a test says."""
 
     def __init__(
@@ -113,13 +113,13 @@ class Scripted:
         self.address = address if address.startswith("unix:") else f"127.0.0.1:{port}"
         self.server.start()
 
-    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
         """One call of gRPC."""
-        if details.method == TRIGGER and self._answer is not None:
+        if handler_call_details.method == TRIGGER and self._answer is not None:
             return grpc.unary_unary_rpc_method_handler(
                 self._counted, v1.TriggerRequest.FromString, v1.TriggerResponse.SerializeToString
             )
-        if details.method == STREAM and self._stream is not None:
+        if handler_call_details.method == STREAM and self._stream is not None:
             return grpc.stream_stream_rpc_method_handler(
                 self._counted_stream,
                 v1.TriggerStreamRequest.FromString,

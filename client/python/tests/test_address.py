@@ -63,7 +63,7 @@ def test_options_that_do_not_fit_are_named() -> None:
         ({"token_file": "/nowhere"}, "the token would be sent in the clear to `h:1`, expected `https://…`"),
     ):
         with pytest.raises(AddressError) as raised:
-            Client("h:1", on_unavailable=BLOCK, **options)  # type: ignore[arg-type]
+            Client("h:1", on_unavailable=BLOCK, **options)
         assert str(raised.value) == problem
     with pytest.raises(AddressError, match="one of them is missing"):
         Client("https://h:1", on_unavailable=BLOCK, tls=Tls(cert_file="c.pem"))

@@ -18,7 +18,7 @@ import pytest
 from hookd import Ask, CallErrorKind, Refuse, Run, v1
 from hookd.commands import AgentProgram, AgentSide, Detached, NotPermitted, OfferedCommand, OfferedRules, OfferTier
 from hookd.v1 import hook_service_pb2 as pb
-from support import ALLOW, BLOCK, LIMIT, Asker, Hookd, Scripted, end_with, pre_tool_use, response
+from support import ALLOW, LIMIT, Asker, Hookd, Scripted, end_with, pre_tool_use, response
 from test_server import decide
 
 Sent = v1.TriggerStreamRequest
@@ -247,15 +247,17 @@ def test_what_nobody_waits_for_runs_on_or_is_handed_over(ask: Asker, tmp_path: P
     file = OfferedRules(OfferTier.SHARED, "/x", f"cat > {marker}".encode())
     taken: list[Detached] = []
 
+    given = threading.Event()
+
     def take(detached: Detached) -> bool:
         taken.append(detached)
+        given.set()
         return True
 
     with saying(command(1, file.sha256, 0, detached=True), ANSWER) as server:
         assert isinstance(gate(ask, server, AgentSide(lines, offers=[file])), Ask)
         assert marker.read_text() == "input of 1"
-        given = threading.Event()
-        handing = AgentSide(lines, offers=[file], detach=lambda detached: take(detached) and not given.set())
+        handing = AgentSide(lines, offers=[file], detach=take)
         assert isinstance(gate(ask, server, handing), Ask)
         assert given.wait(LIMIT)
     assert [(one.program.argv[2], one.stdin, one.timeout) for one in taken] == [(f"cat > {marker}", b"input of 1", 20)]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
+import sys
+import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -10,10 +13,10 @@ from datetime import timedelta
 import grpc
 import pytest
 from google.protobuf import any_pb2
-from hookd import CallError, CallErrorKind, Client, Json, OnUnavailable, Refuse, Run, v1
+from hookd import AsyncClient, CallError, CallErrorKind, Client, Gate, Json, OnUnavailable, Refuse, Run, v1
 from hookd._call_error import one_line
 from hookd._details_pb2 import RetryInfo, StatusDetails
-from support import ALLOW, BLOCK, Asker, Scripted, dead, end_with, event, fails, pre_tool_use, response
+from support import ALLOW, BLOCK, LIMIT, Asker, Scripted, dead, end_with, event, fails, pre_tool_use, response
 
 Code = grpc.StatusCode
 Kind = CallErrorKind
@@ -248,6 +251,43 @@ def test_a_closed_client_asks_nobody() -> None:
     client.close()
     gate = client.trigger(pre_tool_use())
     assert gate == Refuse("the client is closed", decision=gate.decision)
+
+
+def test_a_client_that_is_closed_under_a_call_asks_no_more(ask: Asker) -> None:
+    begun = threading.Event()
+
+    def answer(_: v1.TriggerRequest, context: grpc.ServicerContext) -> v1.TriggerResponse:
+        begun.set()
+        while context.is_active():
+            time.sleep(0.01)
+        return response(2)
+
+    def sync(client: Client) -> Gate:
+        def close() -> None:
+            begun.wait(LIMIT)
+            client.close()
+
+        closer = threading.Thread(target=close)
+        closer.start()
+        gate = client.trigger(pre_tool_use())
+        closer.join()
+        return gate
+
+    async def asynchronous(client: AsyncClient) -> Gate:
+        call = asyncio.create_task(client.trigger(pre_tool_use()))
+        await asyncio.to_thread(begun.wait, LIMIT)
+        await client.close()
+        return await call
+
+    with Scripted(answer) as server:
+        do = sync if ask.kind == "threads" else asynchronous
+        if ask.kind == "asyncio" and sys.version_info < (3, 11):
+            with pytest.raises(asyncio.CancelledError):
+                ask(server.address, do)
+            return
+        gate = ask(server.address, do, on_unavailable=ALLOW)
+        assert gate == Refuse("the client is closed", decision=gate.decision)
+        assert server.asked == 1
 
 
 def test_messages_of_others_are_made_one_plain_line() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import grpc
 import pytest
 import trustme
-from hookd import CallErrorKind, Refuse, Run, Tls, v1
+from hookd import AddressError, AsyncClient, CallErrorKind, Client, Gate, Refuse, Run, Tls, v1
 from support import ALLOW, Asker, Scripted, pre_tool_use, response
 
 
@@ -52,22 +52,22 @@ def test_a_certificate_of_this_side_is_shown_and_read_again_when_it_changes(ask:
             blob.write_to_path(tmp_path / "new")
             os.replace(tmp_path / "new", tmp_path / file)
 
-    names = (str(tmp_path / file) for file in ("ca.pem", "cert.pem", "key.pem"))
-    tls = Tls(*names, server_name="hookd.example")
+    ca_file, cert_file, key_file = (str(tmp_path / file) for file in ("ca.pem", "cert.pem", "key.pem"))
+    tls = Tls(ca_file, cert_file, key_file, "hookd.example")
     seen: list[int] = []
 
     def step(gate: object) -> None:
         seen.append(isinstance(gate, Run) and gate.approved)
 
-    def sync(client: object) -> None:
+    def sync(client: Client) -> None:
         for authority in (stranger, ours):
             show(authority)
-            step(client.trigger(pre_tool_use()))  # type: ignore[attr-defined]
+            step(client.trigger(pre_tool_use()))
 
-    async def asynchronous(client: object) -> None:
+    async def asynchronous(client: AsyncClient) -> None:
         for authority in (stranger, ours):
             show(authority)
-            step(await client.trigger(pre_tool_use()))  # type: ignore[attr-defined]
+            step(await client.trigger(pre_tool_use()))
 
     show(stranger)
     of_server = credentials(ours, "hookd.example", clients=ours)
@@ -92,18 +92,18 @@ def test_a_token_is_sent_and_read_again_when_it_changes(ask: Asker, tmp_path: Pa
         else:
             token.write_text(content)
 
-    def sync(client: object) -> list[object]:
-        gates = []
+    def sync(client: Client) -> list[Gate]:
+        gates: list[Gate] = []
         for content in ("first", "the second", "", None, "third"):
             change(content)
-            gates.append(client.trigger(pre_tool_use()))  # type: ignore[attr-defined]
+            gates.append(client.trigger(pre_tool_use()))
         return gates
 
-    async def asynchronous(client: object) -> list[object]:
-        gates = []
+    async def asynchronous(client: AsyncClient) -> list[Gate]:
+        gates: list[Gate] = []
         for content in ("first", "the second", "", None, "third"):
             change(content)
-            gates.append(await client.trigger(pre_tool_use()))  # type: ignore[attr-defined]
+            gates.append(await client.trigger(pre_tool_use()))
         return gates
 
     with Scripted(answer) as server:
@@ -117,8 +117,6 @@ def test_a_token_is_sent_and_read_again_when_it_changes(ask: Asker, tmp_path: Pa
 
 @pytest.mark.parametrize("address", ["http://hookd.example:1", "10.0.0.1:1"])
 def test_no_token_in_the_clear(address: str, tmp_path: Path) -> None:
-    from hookd import AddressError, Client
-
     (tmp_path / "token").write_text("secret")
     with pytest.raises(AddressError, match="in the clear"):
         Client(address, on_unavailable=ALLOW, token_file=str(tmp_path / "token"))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support import LIMIT
 
-WHOLE = Path(__file__).parent / "typing" / "whole.py"
+WHOLE = Path(__file__).parent / "programs" / "whole.py"
 CASES = re.findall(r"        case hookd\.(?:Run|Ask|Refuse|Continue|Halt)\(.*?return [^\n]*\n", WHOLE.read_text(), re.DOTALL)
 
 

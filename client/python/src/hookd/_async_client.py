@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, cast
 
@@ -184,6 +185,11 @@ class AsyncClient:
             return await send(peer, connection, attempt.timeout, metadata)
         except grpc.RpcError as error:
             return self._calls.failed(peer, connection, cast(Status, error))
+        except asyncio.CancelledError:
+            # gRPC says the same whether this task is cancelled or the channel was closed under its call.
+            if self._calls.closed and not _is_cancelled():
+                return unreachable(f"hookd cannot be reached at {peer.address.text}: the connection was closed")
+            raise
         except grpc.aio.UsageError:
             # The channel was closed under this call.
             self._calls.retire(peer, connection)
@@ -195,6 +201,12 @@ class AsyncClient:
         if connection is None or not is_of_this_loop or self._calls.is_stale(peer, connection.files):
             connection = peer.connection = AsyncConnection(peer.address, self._calls.transport)
         return connection
+
+
+def _is_cancelled() -> bool:
+    """Whether someone wants this task to end. Before Python 3.11 nobody can tell, and it ends."""
+    task = asyncio.current_task()
+    return task is None or sys.version_info < (3, 11) or task.cancelling() > 0
 
 
 AsyncSend = Callable[[Peer[AsyncConnection], AsyncConnection, float, Metadata], Awaitable[Outcome]]

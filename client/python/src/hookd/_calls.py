@@ -28,6 +28,8 @@ DEFAULT_MESSAGE_BYTES = 4 * 1024 * 1024
 _FIRST_BACK_OFF = 0.05
 _LONGEST_BACK_OFF = 1.0
 
+_CLOSED = "the client is closed"
+
 C = TypeVar("C")
 Outcome = Union[v1.TriggerResponse, CallError]
 
@@ -110,7 +112,7 @@ class Calls(Generic[C]):
     def begin(self) -> CallError | None:
         """A call begins; `forks.end()` says that it is over, unless this gave why it cannot begin."""
         if self.closed:
-            return refused_here("the client is closed")
+            return refused_here(_CLOSED)
         return None if forks.begin() else unreachable(FORKED_IN_A_CALL)
 
     def ask(self, may_repeat: Callable[[], bool]) -> Generator[Attempt[C] | Wait, Outcome | None, Outcome]:
@@ -124,6 +126,8 @@ class Calls(Generic[C]):
                     break
                 yield Wait(wait)
             for _ in self.peers:
+                if self.closed:
+                    return refused_here(_CLOSED)
                 asked = self._current
                 peer = self.peers[asked % len(self.peers)]
                 outcome = yield Attempt(peer, max(deadline - time.monotonic(), 0.0))

@@ -32,7 +32,8 @@ class HasConnections(Protocol):
 
 class _Forks:
     def __init__(self) -> None:
-        self._changed = threading.Condition(threading.Lock())
+        # Reentrant: a signal handler may fork while its own thread is in here.
+        self._changed = threading.Condition()
         self._under_way = 0
         self._forking = False
         self._broken = False
@@ -77,7 +78,7 @@ class _Forks:
         self._changed.release()
 
     def _in_child(self) -> None:
-        self._changed = threading.Condition(threading.Lock())
+        self._changed = threading.Condition()
         self._broken = self._broken or self._under_way > 0
         self._under_way = 0
         self._forking = False
