@@ -202,7 +202,8 @@ impl Hookd {
     /// Posts JSON in HTTP/2, on a connection of its own.
     pub async fn post_http2(&self, path: &str, body: &str) -> HttpAnswer {
         let stream = TokioIo::new(TcpStream::connect(self.address()).await.unwrap());
-        let (mut sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+        let (mut sender, connection) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
         let connection = tokio::spawn(connection);
         let request = hyper::Request::post(format!("http://{}{path}", self.address()))
             .header("content-type", "application/json")

@@ -43,12 +43,12 @@ mod tools;
 
 use hookd_json::{Entry, Node, Tree};
 
+pub(crate) use self::javascript::readable;
 #[cfg(test)]
 pub(crate) use self::matcher::read as read_matcher;
-pub use self::{javascript::native as javascript_pattern, placeholder::plugin_root};
-pub(crate) use self::javascript::readable;
 pub(crate) use self::tools::{names_of, renamed};
 use self::{hooks::Walk, switches::Switches};
+pub use self::{javascript::native as javascript_pattern, placeholder::plugin_root};
 use crate::{
     file::{Context, FileDraft},
     problem::{Issues, KeyPath},

@@ -41,7 +41,8 @@ pub use index::{EventIndex, Matching};
 pub use load::{Load, LoadedFile, MAX_RULES, Memory, check_paths, load, parse_rules};
 pub use matcher::{Matcher, Pattern, Words};
 pub use offered::{
-    MAX_OFFERED_BYTES, MAX_OFFERED_FILE_BYTES, MAX_OFFERED_FILES, MAX_OFFERED_RULES, Offered, OfferedFile, OfferedRule, OfferedTotal,
+    MAX_OFFERED_BYTES, MAX_OFFERED_FILE_BYTES, MAX_OFFERED_FILES, MAX_OFFERED_RULES, Offered, OfferedFile, OfferedRule,
+    OfferedTotal,
 };
 pub use problem::{Problem, Severity};
 pub use program::{CallFacts, CallVariables};

@@ -505,8 +505,12 @@ fn check_counts_what_each_file_gives() {
     place.write("c.json", r#"{"defaults":[{"event":"Stop","verdict":"ask"}]}"#);
     let load = check_paths(&[place.at("rules"), place.at("c.json")], Tier::Managed, &LoadSettings::default());
     assert!(load.has_errors() && load.catalog.is_none());
-    let file = |name: &str, [rules, defaults, refused]: [usize; 3]| {
-        LoadedFile { tier: Tier::Managed, path: place.at(name), rules, defaults, refused }
+    let file = |name: &str, [rules, defaults, refused]: [usize; 3]| LoadedFile {
+        tier: Tier::Managed,
+        path: place.at(name),
+        rules,
+        defaults,
+        refused,
     };
     let files = [file("rules/a.json", [2, 0, 0]), file("rules/b.json", [0, 0, 1]), file("c.json", [0, 1, 0])];
     assert_eq!(load.files, files);

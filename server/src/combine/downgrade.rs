@@ -29,7 +29,8 @@ pub struct Asks {
 }
 
 /// Applies the settings' `fallbacks` (design §7). Whatever takes a decision's place is chosen by the settings, never
-/// by the caller; a block, halt or forced continuation that it cannot carry out stays as it is and is reported.
+/// by the caller; a block, halt or forced continuation that it cannot carry out stays as it is and is reported. On
+/// Stop-like events a question that cannot be asked lets the agent stop, where elsewhere it would be a block.
 #[must_use]
 pub fn downgrade(
     event: &Event,
@@ -48,6 +49,8 @@ pub fn downgrade(
         out.downgrades.push(Downgrade { missing, from: out.verdict, to });
         out.verdict = to;
     };
+    // A block in place of a question that nobody can ask would make the agent go on for ever (law 11).
+    let refusal = if event.is_stop_like() { Verdict::None } else { Verdict::Block };
     // A call that does not run needs no parameters.
     let runs = !(decided == Verdict::Block && event.prevents());
     for (needed, capability) in
@@ -61,14 +64,14 @@ pub fn downgrade(
     }
     if lacks(out.verdict == Verdict::Defer, Capability::Defer) {
         let to = match fallbacks.defer {
-            DeferFallback::Block => Verdict::Block,
+            DeferFallback::Block => refusal,
             DeferFallback::Ask => Verdict::Ask,
         };
         fall(&mut out, Capability::Defer, to);
     }
     if lacks(out.verdict == Verdict::Ask, Capability::Ask) {
         let to = match fallbacks.ask {
-            AskFallback::Block => Verdict::Block,
+            AskFallback::Block => refusal,
             AskFallback::Allow => Verdict::Allow,
         };
         fall(&mut out, Capability::Ask, to);
@@ -120,6 +123,14 @@ mod tests {
         check("PreToolUse", V::Block, rewrite, &[Block], &[]);
         check("PreToolUse", V::Block, Asks::default(), &[Ask], &[(Block, V::Block, V::Block)]);
         check("Stop", V::Block, Asks::default(), &[Block], &[(ForceContinue, V::Block, V::Block)]);
+        check("Stop", V::Ask, Asks::default(), &[Block, ForceContinue], &[(Ask, V::Ask, V::None)]);
+        check(
+            "Stop",
+            V::Defer,
+            Asks::default(),
+            &[ForceContinue],
+            &[(Defer, V::Defer, V::Ask), (Ask, V::Ask, V::None)],
+        );
         let notes = Asks { context: true, halt: true, ..Asks::default() };
         check(
             "PreToolUse",

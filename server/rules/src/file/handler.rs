@@ -8,7 +8,8 @@ use url::Url;
 
 use super::{Context, header};
 use crate::{
-    Answer, Attached, CommandHandler, Decide, Event, Handler, HttpHandler, Modifies, Program, RunOn, Shell, Verdict, Worker,
+    Answer, Attached, CommandHandler, Decide, Event, Handler, HttpHandler, Modifies, Program, RunOn, Shell, Verdict,
+    Worker,
     problem::{Issues, KeyPath},
     shape::{Fields, HANDLERS, LATER_HANDLERS, did_you_mean, shown},
     template::Given,
@@ -77,16 +78,14 @@ impl Site<'_> {
     }
 
     fn timeout(&self, default: Duration, context: &Context<'_>, issues: &mut Issues) -> Duration {
-        let (ceiling, limit) =
-            context.tier_settings().max_timeout(context.tier, context.settings.max_handler_timeout);
+        let (ceiling, limit) = context.tier_settings().max_timeout(context.tier, context.settings.max_handler_timeout);
         let Some(written) = self.fields.whole("timeout").map(Duration::from_millis) else {
             return default.min(ceiling);
         };
         if written > ceiling
             && let Some(node) = self.fields.node("timeout")
         {
-            let message =
-                format!("{} ms is over `{limit}`, {} ms count", written.as_millis(), ceiling.as_millis());
+            let message = format!("{} ms is over `{limit}`, {} ms count", written.as_millis(), ceiling.as_millis());
             issues.warning(node.place, KeyPath::Key(&self.path, "timeout"), message);
         }
         written.min(ceiling)
