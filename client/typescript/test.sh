@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds the TypeScript client and runs its tests, on a fresh machine too: it needs node and npm, and target/debug/hookd, which
-# it builds where it is not there. HOOKD_BIN names another one.
+# Builds the TypeScript client and runs its tests, on a fresh machine too: it needs cargo, node and npm. HOOKD_BIN names a
+# hookd to test against, which is then not built.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-if [ -z "${HOOKD_BIN:-}" ] && [ ! -x ../../target/debug/hookd ]; then
+if [ -z "${HOOKD_BIN:-}" ]; then
   (cd ../.. && cargo build --locked -p hookd)
 fi
 # Scripts of dependencies have no business here; everything that is needed comes as it is.

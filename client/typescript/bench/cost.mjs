@@ -1,5 +1,5 @@
-// What a call of this client costs against a call of the bare stub of the same library, in turns, and the ratio. The goal is at
-// most 1.2. Needs `npm run build` and target/release/hookd (or HOOKD_BIN).
+// What a call of this client costs against a call of the bare stub of the same library, in turns, and the ratio. The goal
+// is at most 1.2. Needs `npm run build` and target/release/hookd (or HOOKD_BIN).
 //
 //   node bench/cost.mjs [rounds] [calls per round]
 
@@ -14,9 +14,17 @@ import { Client as Stub, credentials, Metadata } from "@grpc/grpc-js";
 import { Client, proto } from "@hookd/client";
 
 const [rounds = 15, calls = 400] = process.argv.slice(2).map(Number);
-const params = JSON.stringify({ file_path: "/home/me/project/src/main.rs", old_string: "x".repeat(100), new_string: "y" });
+const params = JSON.stringify({
+  file_path: "/home/me/project/src/main.rs",
+  old_string: "x".repeat(100),
+  new_string: "y",
+});
 const rules = [
-  { event: "PreToolUse", when: "params.file_path.contains('node_modules')", handler: { type: "decide", verdict: "block" } },
+  {
+    event: "PreToolUse",
+    when: "params.file_path.contains('node_modules')",
+    handler: { type: "decide", verdict: "block" },
+  },
   { event: "PreToolUse", matcher: "edit_file", handler: { type: "decide", verdict: "allow" } },
 ];
 

@@ -5,8 +5,8 @@ const listeners = new WeakMap<AbortSignal, Set<() => void>>();
 /**
  * Runs `act` when the signal is aborted, or at once where it is. What comes back stops the listening.
  *
- * A signal gets one listener, however many wait for it: it may stand for a whole session, and Node takes more than ten for a
- * leak and says so.
+ * A signal gets one listener, however many wait for it: it may stand for a whole session, and Node takes more than ten
+ * for a leak and says so.
  */
 export function onAbort(signal: AbortSignal, act: () => void): () => void {
   if (signal.aborted) {

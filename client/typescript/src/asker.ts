@@ -159,8 +159,8 @@ async function waited(round: number, deadline: number, signal: AbortSignal | und
 }
 
 /**
- * The name of a field that is no well-formed text. It would be sent with another character in its place, and another text
- * would be judged than the one that was meant.
+ * The name of a field that is no well-formed text. It would be sent with another character in its place, and another
+ * text would be judged than the one that was meant.
  */
 function malformedText(message: object): string | undefined {
   for (const [name, value] of Object.entries(message)) {

@@ -7,7 +7,8 @@
  * - `deadline-exceeded`: no answer came in time.
  * - `internal`: hookd had a fault of its own (`INTERNAL`).
  * - `shed`: hookd has too many calls in flight and did not take this one.
- * - `refused`: the call itself is at fault: too large, invalid, unauthenticated, denied, not implemented, another revision.
+ * - `refused`: the call itself is at fault: too large, invalid, unauthenticated, denied, not implemented, another
+ *   revision.
  * - `not-understood`: there is an answer, but it is not understood or cannot be carried out.
  */
 export type CallErrorKind = "unavailable" | "deadline-exceeded" | "internal" | "shed" | "refused" | "not-understood";
@@ -35,7 +36,9 @@ const STATUS_CODES = [
 /** A gRPC status code by its name. */
 export type StatusCode = (typeof STATUS_CODES)[number];
 
-/** Why a call gave no usable answer. Its message is one line for a person: lowercase, no full stop, with the address. */
+/**
+ * Why a call gave no usable answer. Its message is one line for a person: lowercase, no full stop, with the address.
+ */
 export class CallError extends Error {
   override readonly name: string = "CallError";
   /** What went wrong. */
@@ -61,8 +64,8 @@ export class CallError extends Error {
   }
 
   /**
-   * Whether `onUnavailable` says what happens. Otherwise it is a block where the event can block, so that a padded or broken
-   * call does not buy an allow.
+   * Whether `onUnavailable` says what happens. Otherwise it is a block where the event can block, so that a padded or
+   * broken call does not buy an allow.
    */
   get isUnavailable(): boolean {
     switch (this.kind) {

@@ -38,8 +38,8 @@ export interface ClientOptions {
   /** What happens where hookd cannot be asked. There is no default on purpose. */
   readonly onUnavailable: OnUnavailable;
   /**
-   * How long a call may take, tries and waits included, in milliseconds. It is also what hookd shares out among handlers (up
-   * to its own `limits.max_deadline`). 30,000 unless set.
+   * How long a call may take, tries and waits included, in milliseconds. It is also what hookd shares out among
+   * handlers (up to its own `limits.max_deadline`). 30,000 unless set.
    */
   readonly deadlineMs?: number;
   /**
@@ -48,8 +48,8 @@ export interface ClientOptions {
    */
   readonly rounds?: number;
   /**
-   * Limit on the size of a request and of an answer, in bytes. A larger one blocks where the event can. 4 MiB unless set,
-   * which is also what hookd takes unless it is set otherwise.
+   * Limit on the size of a request and of an answer, in bytes. A larger one blocks where the event can. 4 MiB unless
+   * set, which is also what hookd takes unless it is set otherwise.
    */
   readonly messageBytes?: number;
   /** For `https://` addresses. */
@@ -70,8 +70,8 @@ export class OptionError extends Error {
 export let inside: (client: Client) => { readonly asker: Asker; readonly onUnavailable: OnUnavailable };
 
 /**
- * A client of one hookd, or of several that have the same rules. Make one and keep it: its calls share their connections,
- * which are made when they are first needed, and do not keep the process alive.
+ * A client of one hookd, or of several that have the same rules. Make one and keep it: its calls share their
+ * connections, which are made when they are first needed, and do not keep the process alive.
  */
 export class Client {
   readonly #asker: Asker;
@@ -82,8 +82,8 @@ export class Client {
   }
 
   /**
-   * @param addresses `host:port`, `http://host:port`, `https://host:port`, `unix:/path`, or several with commas between them
-   *   or in a list. Does not connect yet.
+   * @param addresses `host:port`, `http://host:port`, `https://host:port`, `unix:/path`, or several with commas between
+   *   them or in a list. Does not connect yet.
    * @throws {@link AddressError} for what is not an address, {@link OptionError} for options that make no sense.
    */
   constructor(addresses: string | readonly string[], options: ClientOptions) {
@@ -122,8 +122,8 @@ export class Client {
   }
 
   /**
-   * Asks about one event and gives the bare answer, to look at. To act on it, take {@link Client.trigger}: it knows what to
-   * do with verdicts that are not known and answers that do not come.
+   * Asks about one event and gives the bare answer, to look at. To act on it, take {@link Client.trigger}: it knows
+   * what to do with verdicts that are not known and answers that do not come.
    *
    * Rejects with a {@link CallError} where there is no answer, or with the reason of an aborted signal.
    */
@@ -145,7 +145,9 @@ export class Client {
     return this.#asker.unary("/hookd.v1.AdminService/ListRules", methods, request, options);
   }
 
-  /** Says for every rule of the event whether it would run, and why. Starts no handler. Rejects as {@link Client.call}. */
+  /**
+   * Says for every rule of the event whether it would run, and why. Starts no handler. Rejects as {@link Client.call}.
+   */
   async explain(trigger: TriggerInit, options: CallOptions = {}): Promise<ExplainResponse> {
     const methods = [ExplainRequestSchema, ExplainResponseSchema] as const;
     const request = create(ExplainRequestSchema, { trigger });
@@ -179,7 +181,8 @@ export async function gateBy(client: Client, request: TriggerInit, ask: () => Pr
 
 /** For callers whose types nobody checks. */
 function checkOnUnavailable(value: unknown): void {
-  const isList = typeof value === "object" && value !== null && "blockExcept" in value && Array.isArray(value.blockExcept);
+  const isList =
+    typeof value === "object" && value !== null && "blockExcept" in value && Array.isArray(value.blockExcept);
   if (value !== "block" && value !== "allow" && !isList) {
     throw new OptionError(
       "`onUnavailable` has to say what happens where hookd cannot be asked: `block`, `allow` or `{ blockExcept: [tools] }`",

@@ -35,7 +35,9 @@ const BLOCKS = new Map<string, Block>([
   ["PostModelSwitch", "recorded"],
 ]);
 
-/** What a BLOCK means on the event of this name. On one that is not known it prevents: the unknown never loses a denial. */
+/**
+ * What a BLOCK means on the event of this name. On one that is not known it prevents: the unknown never loses a denial.
+ */
 export function blockOn(event: string): Block {
   return BLOCKS.get(event) ?? "prevents";
 }

@@ -8,13 +8,13 @@ import { parseJson } from "./json-parse.js";
 import { JsonText, type JsonObject } from "./json-text.js";
 
 /**
- * What to do now. The answer to the everyday call, which never rejects for want of an answer: what happens then is decided
- * in here, by {@link OnUnavailable} and the event's safe side. Leave a `kind` out of a `switch`, and the type checker says
- * so (see {@link unhandled}).
+ * What to do now. The answer to the everyday call, which never rejects for want of an answer: what happens then is
+ * decided in here, by {@link OnUnavailable} and the event's safe side. Leave a `kind` out of a `switch`, and the type
+ * checker says so (see {@link unhandled}).
  *
- * The safe side is `refuse` where a block keeps something from happening or is feedback, and `run` where it is recorded only
- * or where what it would keep from happening is the agent's end (`Stop`, `SubagentStop`, `TaskCompleted`, `TeammateIdle`: a
- * hookd that is not there must not keep an agent running).
+ * The safe side is `refuse` where a block keeps something from happening or is feedback, and `run` where it is recorded
+ * only or where what it would keep from happening is the agent's end (`Stop`, `SubagentStop`, `TaskCompleted`,
+ * `TeammateIdle`: a hookd that is not there must not keep an agent running).
  */
 export type Gate = RunGate | AskGate | SuspendGate | RefuseGate | ContinueGate | HaltGate;
 
@@ -26,8 +26,8 @@ export interface RunGate {
   /** The result to show to the model. `undefined`: the one that was sent. */
   readonly result: JsonText | undefined;
   /**
-   * A rule allowed this explicitly: the agent's own permission prompt is not needed. `false` where no rule had an opinion or
-   * hookd was not asked; the agent goes on as if it had not asked, its own prompts included.
+   * A rule allowed this explicitly: the agent's own permission prompt is not needed. `false` where no rule had an
+   * opinion or hookd was not asked; the agent goes on as if it had not asked, its own prompts included.
    */
   readonly approved: boolean;
   /** How this came about. */
@@ -61,8 +61,8 @@ export interface SuspendGate {
 }
 
 /**
- * It does not happen: the tool does not run, the prompt is refused. On events after the fact (`PostToolUse`) nothing can be
- * kept from happening any more: the reason goes to the model beside the result.
+ * It does not happen: the tool does not run, the prompt is refused. On events after the fact (`PostToolUse`) nothing
+ * can be kept from happening any more: the reason goes to the model beside the result.
  */
 export interface RefuseGate {
   readonly kind: "refuse";
@@ -94,11 +94,12 @@ export interface HaltGate {
 
 /**
  * What happens where hookd cannot be asked: nobody answers, or not in time, or hookd has a fault of its own or too many
- * calls ({@link CallError.isUnavailable}). There is no default on purpose. On Stop-like events the agent may always stop.
+ * calls ({@link CallError.isUnavailable}). There is no default on purpose. On Stop-like events the agent may always
+ * stop.
  *
  * - `"block"`: block where the event can block.
- * - `{ blockExcept: […] }`: as `"block"`, but events of these tools (exact names) go on unapproved: an agent that can still
- *   read is not lost. Events without a tool block.
+ * - `{ blockExcept: […] }`: as `"block"`, but events of these tools (exact names) go on unapproved: an agent that can
+ *   still read is not lost. Events without a tool block.
  * - `"allow"`: go on unapproved, as if there were no hookd.
  */
 export type OnUnavailable = "block" | "allow" | { readonly blockExcept: readonly string[] };

@@ -1,10 +1,11 @@
 /**
  * The TypeScript client of hookd.
  *
- * Read in this order: {@link Gate}, which is what an agent acts on; {@link OnUnavailable}, which says what happens where
- * hookd cannot be asked; {@link Client} and {@link Session}; {@link CallError}.
+ * Read in this order: {@link Gate}, which is what an agent acts on; {@link OnUnavailable}, which says what happens
+ * where hookd cannot be asked; {@link Client} and {@link Session}; {@link CallError}.
  *
- * With `@hookd/client/agent-commands` a client can offer rule files of its own, and runs their commands on this machine.
+ * With `@hookd/client/agent-commands` a client can offer rule files of its own, and runs their commands on this
+ * machine.
  *
  * @module
  */

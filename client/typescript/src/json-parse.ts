@@ -14,8 +14,8 @@ const WORDS = new Map<string, JsonValue>([
 ]);
 
 /**
- * The value of a JSON text. Strict: no duplicate keys, no trailing data, no lone surrogates, at most 128 levels. Numbers as
- * {@link JsonText.value} says.
+ * The value of a JSON text. Strict: no duplicate keys, no trailing data, no lone surrogates, at most 128 levels.
+ * Numbers as {@link JsonText.value} says.
  *
  * @throws {@link JsonError} for anything else.
  */

@@ -1,9 +1,9 @@
 /**
  * JSON that keeps the digits of its numbers.
  *
- * A `number` holds 53 bits, and `JSON.parse` rounds what needs more without a word. What hookd judged and what runs would
- * then be two things. So JSON travels through this client as text, untouched, and {@link JsonText.value} is a view of it
- * in which nothing is rounded.
+ * A `number` holds 53 bits, and `JSON.parse` rounds what needs more without a word. What hookd judged and what runs
+ * would then be two things. So JSON travels through this client as text, untouched, and {@link JsonText.value} is a
+ * view of it in which nothing is rounded.
  *
  * @module
  */
@@ -63,8 +63,8 @@ export class JsonText<V extends JsonValue = JsonValue> {
   }
 
   /**
-   * A fresh value of this text. A number in it is a `number` where that is exactly the decimal that was written (an integer:
-   * up to 2^53), else a `bigint` where it is written as an integer, else a {@link JsonNumber}.
+   * A fresh value of this text. A number in it is a `number` where that is exactly the decimal that was written (an
+   * integer: up to 2^53), else a `bigint` where it is written as an integer, else a {@link JsonNumber}.
    *
    * @throws {@link JsonError} for what is not JSON. Texts out of a gate always are.
    */

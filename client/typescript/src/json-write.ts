@@ -5,8 +5,8 @@ import { JsonError, JsonNumber, JsonText } from "./json-text.js";
 const MAX_DEPTH = 128;
 
 /**
- * The JSON text of a value. Beside what JSON knows it takes `bigint`, {@link JsonNumber}, {@link JsonText} (as it is), and
- * objects with a `toJSON` of their own; properties that are `undefined` are left out.
+ * The JSON text of a value. Beside what JSON knows it takes `bigint`, {@link JsonNumber}, {@link JsonText} (as it is),
+ * and objects with a `toJSON` of their own; properties that are `undefined` are left out.
  *
  * @throws {@link JsonError} for what JSON cannot say (`NaN`, functions, maps, …), and for an integer that is a `number`
  *   beyond 2^53: its last digits are lost already. Pass the text, or a `bigint`.

@@ -120,8 +120,8 @@ export class Session {
   }
 
   /**
-   * When the agent wants to stop. `continued`: it goes on already because of a `continue` gate, which lets rules keep from
-   * holding it for ever.
+   * When the agent wants to stop. `continued`: it goes on already because of a `continue` gate, which lets rules keep
+   * from holding it for ever.
    */
   stop(continued = false, options: CallOptions = {}): Promise<Gate> {
     return this.trigger("Stop", { payload: { stop_hook_active: continued } }, options);

@@ -10,8 +10,8 @@ const STATUS_DETAILS = 3;
 const RETRY_DELAY = 1;
 
 /**
- * After how many milliseconds the call may be worth another try: the delay of a `RetryInfo` in these details, 0 where it
- * names none. `undefined`: there is no such thing, or the details cannot be read.
+ * After how many milliseconds the call may be worth another try: the delay of a `RetryInfo` in these details, 0 where
+ * it names none. `undefined`: there is no such thing, or the details cannot be read.
  */
 export function retryDelayMs(details: Uint8Array): number | undefined {
   try {

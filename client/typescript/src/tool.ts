@@ -4,13 +4,17 @@ import type { CallOptions } from "./asker.js";
 import { notice, type AskGate, type Decision, type Gate } from "./gate.js";
 import type { Note } from "./gen/hookd/v1/hook_service_pb.js";
 import { parseJson } from "./json-parse.js";
-import { JsonError, type JsonObject, type JsonText, type JsonValue } from "./json-text.js";
+import { JsonError, JsonNumber, type JsonObject, type JsonText, type JsonValue } from "./json-text.js";
+import { writeJson } from "./json-write.js";
 import type { Session } from "./session.js";
 
 /** How a wrapped tool treats what needs a person. */
 export interface ToolOptions {
-  /** Asks a person about the call that the gate tells of, and says whether they agree. Absent: nobody is there to agree. */
-  readonly ask?: (gate: AskGate, params: object) => boolean | Promise<boolean>;
+  /**
+   * Asks a person about the call that the gate tells of, and says whether they agree. Absent: nobody is there to agree.
+   * `params` are what would run, to show.
+   */
+  readonly ask?: (gate: AskGate, params: JsonObject) => boolean | Promise<boolean>;
 }
 
 /** What every outcome of a wrapped tool has. */
@@ -26,11 +30,12 @@ interface Told {
 /**
  * What became of a call of a wrapped tool.
  *
- * - `ran`: `result` is what the model may see: the tool's own, or what stands in its place (`replaced`). `feedback` goes to
- *   the model beside it.
+ * - `ran`: `result` is what the model may see: the tool's own, or what stands in its place (`replaced`). `feedback`
+ *   goes to the model beside it.
  * - `failed`: the tool threw `error`. `feedback` goes to the model beside it.
  * - `refused`: it did not run. `reason` goes to the model.
- * - `suspended`: it did not run, and is to be put aside with these `params` (`undefined`: its own) until someone decides.
+ * - `suspended`: it did not run, and is to be put aside with these `params` (`undefined`: its own) until someone
+ *   decides.
  * - `halted`: the agent has to stop. The tool ran if there is an `after`; its result goes nowhere.
  */
 export type ToolOutcome<R> = Told &
@@ -49,13 +54,14 @@ export type ToolOutcome<R> = Told &
 
 /** A call that may run, or what became of one that may not. */
 type Before<P, R> =
-  { readonly params: P; readonly text: JsonText<JsonObject> | undefined } | { readonly outcome: ToolOutcome<R> };
+  | { readonly params: P; readonly text: JsonText<JsonObject> | undefined }
+  | { readonly outcome: ToolOutcome<R> };
 
 /**
- * Wraps a function that is a tool, so that hookd is asked before it runs (`PreToolUse`) and after it ran (`PostToolUse`, or
- * `PostToolUseFailure` where it threw). The function gets the parameters as the rules left them; rewritten ones, and those
- * that came as text, in the view of {@link JsonText.value}. The wrapped function rejects only with the reason of an aborted
- * signal.
+ * Wraps a function that is a tool, so that hookd is asked before it runs (`PreToolUse`) and after it ran (`PostToolUse`,
+ * or `PostToolUseFailure` where it threw). The function gets the parameters as the rules left them; rewritten ones, and
+ * those that came as text, in the view of {@link JsonText.value}. The wrapped function rejects only with the reason of
+ * an aborted signal, and with what `ask` throws.
  */
 export function wrapTool<P extends object, R>(
   session: Session,
@@ -64,12 +70,14 @@ export function wrapTool<P extends object, R>(
   { ask }: ToolOptions = {},
 ): (params: P | string, call?: CallOptions & { toolUseId?: string }) => Promise<ToolOutcome<R>> {
   return async (given, call = {}) => {
-    const gate = await session.preToolUse(tool, given, call);
-    const before = await entered<P, R>(gate, given, ask);
+    // Once: the tool may change what it is given, and hookd is to hear twice of the same call.
+    const asked = asText(given);
+    const gate = await session.preToolUse(tool, asked, call);
+    const before = await entered<P, R>(gate, given, asked, ask);
     if ("outcome" in before) {
       return before.outcome;
     }
-    const params = before.text ?? given;
+    const params = before.text ?? asked;
     let result: R;
     try {
       result = await run(before.params);
@@ -85,6 +93,7 @@ export function wrapTool<P extends object, R>(
 async function entered<P extends object, R>(
   gate: Gate,
   given: P | string,
+  asked: object | string,
   ask: ToolOptions["ask"],
 ): Promise<Before<P, R>> {
   const told: Told = { before: gate.decision, after: undefined, context: gate.decision.additionalContext };
@@ -92,15 +101,25 @@ async function entered<P extends object, R>(
   switch (gate.kind) {
     case "run":
     case "ask": {
-      let params: P;
+      const read = (): JsonObject => gate.params?.value() ?? objectOf(asked);
       try {
-        params = paramsOf<P>(gate.params, given);
+        if (gate.kind === "ask" && (await ask?.(gate, read())) !== true) {
+          return refused(gate.reason);
+        }
+        if (gate.params !== undefined || typeof given === "string") {
+          return { params: read() as object as P, text: gate.params };
+        }
       } catch (error) {
-        // What hookd has let go by and this side cannot read.
-        return refused(`the parameters: ${(error as JsonError).message}`);
+        if (error instanceof JsonError) {
+          // What hookd has let go by and this side cannot read.
+          return refused(`the parameters: ${error.message}`);
+        }
+        throw error;
       }
-      const agreed = gate.kind === "run" || (await ask?.(gate, params)) === true;
-      return agreed ? { params, text: gate.params } : refused(gate.reason);
+      // INVARIANT: nothing runs that was not judged.
+      return asText(given) === asked
+        ? { params: given, text: undefined }
+        : refused("the parameters were changed while hookd was asked about them");
     }
     case "suspend":
       return { outcome: { kind: "suspended", reason: gate.reason, params: gate.params, ...told } };
@@ -113,18 +132,13 @@ async function entered<P extends object, R>(
   }
 }
 
-function paramsOf<P extends object>(rewritten: JsonText<JsonObject> | undefined, given: P | string): P {
-  if (rewritten !== undefined) {
-    return rewritten.value() as object as P;
-  }
-  if (typeof given !== "string") {
-    return given;
-  }
-  const value = given === "" ? {} : parseJson(given);
-  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+/** The object in the text that hookd was asked about. */
+function objectOf(asked: object | string): JsonObject {
+  const value = typeof asked !== "string" || asked === "" ? {} : parseJson(asked);
+  if (typeof value !== "object" || value === null || Array.isArray(value) || value instanceof JsonNumber) {
     throw new JsonError("they are not a JSON object");
   }
-  return value as object as P;
+  return value;
 }
 
 function ofResult<R>(before: Decision, gate: Gate, result: R): ToolOutcome<R> {
@@ -165,6 +179,15 @@ function ofFailure<R>(before: Decision, gate: Gate, error: unknown): ToolOutcome
 
 function toldOf(before: Decision, after: Decision): Told {
   return { before, after, context: [...before.additionalContext, ...after.additionalContext] };
+}
+
+/** The text of parameters. What cannot be written stays as it is: the session says why it asks nobody about it. */
+function asText(given: object | string): object | string {
+  try {
+    return typeof given === "string" ? given : writeJson(given);
+  } catch {
+    return given;
+  }
 }
 
 function messageOf(error: unknown): string {

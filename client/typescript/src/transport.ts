@@ -279,14 +279,15 @@ function isForeign(headers: Metadata | undefined): boolean {
 
 /** The innermost error, which says the most, in words: `connection refused` rather than a whole history. */
 function rootCause(details: string): string {
-  const [, cause = details] = /^No connection established\. Last error: (.*?)\.? Resolution note: /s.exec(details) ?? [];
+  const [, cause = details] =
+    /^No connection established\. Last error: (.*?)\.? Resolution note: /s.exec(details) ?? [];
   const [code = ""] = /\bE[A-Z0-9]{3,}\b/.exec(cause) ?? [];
   for (const [name, words] of code === "" ? [] : getSystemErrorMap().values()) {
     if (name === code) {
       return words;
     }
   }
-  return cause;
+  return cause.replace(/^Error: /, "");
 }
 
 function credentialsOf(material: Material | undefined): ChannelCredentials {

@@ -20,7 +20,10 @@ const PATH = "/usr/local/bin:/usr/bin:/bin";
 const FILE = new OfferedRules("shared", "/repo/hooks.json", "hookd", "cat\nsleep 1000\nexit 7");
 
 type Came = proto.TriggerStreamResponse["message"];
-type Result = Partial<Omit<proto.CommandResult, "$typeName" | "stdout" | "stderr">> & { stdout?: string; stderr?: string };
+type Result = Partial<Omit<proto.CommandResult, "$typeName" | "stdout" | "stderr">> & {
+  stdout?: string;
+  stderr?: string;
+};
 
 const REQUEST: TriggerInit = { event: "PreToolUse", toolCall: { tool: "bash", paramsJson: "{}" } };
 const RESPONSE: Came = { case: "response", value: answer(ASK) };
@@ -151,7 +154,10 @@ test("files are sent on demand, and results carry ids and are cut", async (t) =>
   });
   assert.deepEqual(await side().call(asks, REQUEST), answer(ASK));
   assert.equal(server.calls, 1);
-  const [start, files, ...rest] = seen as [proto.TriggerStreamRequest["message"], proto.TriggerStreamRequest["message"]];
+  const [start, files, ...rest] = seen as [
+    proto.TriggerStreamRequest["message"],
+    proto.TriggerStreamRequest["message"],
+  ];
   assert.ok(start.case === "start" && files.case === "files");
   assert.deepEqual(start.value.trigger, create(proto.TriggerRequestSchema, REQUEST));
   assert.deepEqual(start.value.offered, [
@@ -162,7 +168,10 @@ test("files are sent on demand, and results carry ids and are cut", async (t) =>
       format: "hookd",
     }),
   ]);
-  assert.deepEqual(files.value.files.map(({ content }) => Buffer.from(content)), [Buffer.from(FILE.content)]);
+  assert.deepEqual(
+    files.value.files.map(({ content }) => Buffer.from(content)),
+    [Buffer.from(FILE.content)],
+  );
   const refused = (commandId: number, stderr: string) => ({ commandId, failure: Failure.NOT_PERMITTED, stderr });
   assert.deepEqual(rest, [
     { commandId: 2, exitCode: 0, stdout: "input of", truncated: true },
@@ -288,7 +297,10 @@ test("programs of the server's run only where the caller has said so", async (t)
     ],
     open,
   );
-  const names = (env?.stdout ?? "").trim().split("\n").map((line) => line.split("=")[0]);
+  const names = (env?.stdout ?? "")
+    .trim()
+    .split("\n")
+    .map((line) => line.split("=")[0]);
   assert.ok(names.includes("X") && !names.includes("HOOKD_TEST_SECRET"), env?.stdout);
   assert.ok(env?.stdout?.includes("HOME=/h\n"));
   assert.deepEqual(where, { commandId: 1, exitCode: 0, stdout: `${folder}\n` });
@@ -341,7 +353,10 @@ test("case_010 megabytes go in and come out at the same time", async (t) => {
 
 test("a command that takes too long is killed, and everything that it started", async (t) => {
   const mark = `late-${process.pid}`;
-  const [agent, file] = markedSide(["echo begun; trap '' TERM; (trap '' TERM; sleep 1000) & sleep 1000; sleep 1000"], mark);
+  const [agent, file] = markedSide(
+    ["echo begun; trap '' TERM; (trap '' TERM; sleep 1000) & sleep 1000; sleep 1000"],
+    mark,
+  );
   const begun = performance.now();
   const late = run(1, 0, { timeout: durationFromMs(300), outputLimitBytes: 100 }, file.sha256);
   assert.deepEqual(await results(t, [late], agent), [{ commandId: 1, failure: Failure.TIMED_OUT, stdout: "begun\n" }]);
@@ -419,7 +434,10 @@ test("what nobody waits for runs on, or is handed over", async (t) => {
     call.end();
   });
   await agent.call(asks, { ...REQUEST, cwd: folder });
-  await eventually("it has run", async () => (await readFile(join(folder, "out"), "utf8").catch(() => "")) === "input of 1");
+  await eventually(
+    "it has run",
+    async () => (await readFile(join(folder, "out"), "utf8").catch(() => "")) === "input of 1",
+  );
   takes = true;
   await agent.call(asks, { ...REQUEST, cwd: folder });
   assert.deepEqual(
@@ -443,7 +461,10 @@ test("the cap on programs holds, and those that wait get their turn", async (t) 
       most = Math.max(most, agent.places.live);
       codes.push((await result(call)).exitCode);
     }
-    assert.deepEqual(codes, Array.from({ length: count }, () => 0));
+    assert.deepEqual(
+      codes,
+      Array.from({ length: count }, () => 0),
+    );
     call.say(RESPONSE);
     call.end();
   });

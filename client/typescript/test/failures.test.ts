@@ -25,13 +25,18 @@ function retryIn(ms: number): string {
   const retryDelay = toBinary(DurationSchema, create(DurationSchema, { nanos: ms * 1_000_000 }));
   const value = new BinaryWriter().tag(1, WireType.LengthDelimited).bytes(retryDelay).finish();
   const any = toBinary(AnySchema, create(AnySchema, { typeUrl: "type.googleapis.com/google.rpc.RetryInfo", value }));
-  const status = new BinaryWriter().tag(1, WireType.Varint).int32(8).tag(3, WireType.LengthDelimited).bytes(any).finish();
+  const status = new BinaryWriter()
+    .tag(1, WireType.Varint)
+    .int32(8)
+    .tag(3, WireType.LengthDelimited)
+    .bytes(any)
+    .finish();
   return Buffer.from(status).toString("base64");
 }
 
 /**
- * The gates of one status under each setting: on a tool call, on a call of a tool that is excepted, on a prompt, and on a
- * stop. `R` runs unapproved, `X` is refused.
+ * The gates of one status under each setting: on a tool call, on a call of a tool that is excepted, on a prompt, and on
+ * a stop. `R` runs unapproved, `X` is refused.
  */
 async function row(status: Status): Promise<[string | undefined, string]> {
   const server = await Scripted.answering(() => status);
@@ -63,13 +68,17 @@ test("case_061 each status against each setting", async () => {
     [ofHookd(INTERNAL), "internal", unavailable],
     [ofHookd(EXHAUSTED, "too many", { details: retryIn(250) }), "shed", unavailable],
     [ofHookd(EXHAUSTED, "message of 5 MiB"), "refused", refused],
-    ...[CANCELLED, UNKNOWN, INVALID, 5, 6, 7, 9, 10, 11, 12, 15, 16, 99].map(
-      (code): [Status, string, string] => [ofHookd(code), "refused", refused],
-    ),
+    ...[CANCELLED, UNKNOWN, INVALID, 5, 6, 7, 9, 10, 11, 12, 15, 16, 99].map((code): [Status, string, string] => [
+      ofHookd(code),
+      "refused",
+      refused,
+    ]),
     // Without the decision id it was not hookd: these are what a transport makes of a connection that breaks.
-    ...[INTERNAL, CANCELLED, UNKNOWN, UNAVAILABLE].map(
-      (code): [Status, string, string] => [{ code, message: "h2" }, "unavailable", unavailable],
-    ),
+    ...[INTERNAL, CANCELLED, UNKNOWN, UNAVAILABLE].map((code): [Status, string, string] => [
+      { code, message: "h2" },
+      "unavailable",
+      unavailable,
+    ]),
     ...[INVALID, 12, 7].map((code): [Status, string, string] => [{ code, message: "x" }, "refused", refused]),
   ];
   for (const [status, kind, cells] of rows) {
@@ -137,10 +146,12 @@ test("a dead first address is passed over and the live one is kept", async (t) =
 test("a call is tried again only where no answer was given", async () => {
   const tries = async (status: Status): Promise<[number, boolean]> => {
     const server: Scripted = await Scripted.answering(() => (server.calls <= 2 ? status : answer(ALLOW)));
-    const answered = await client(server.address).call({ event: "PreDeploy" }).then(
-      () => true,
-      () => false,
-    );
+    const answered = await client(server.address)
+      .call({ event: "PreDeploy" })
+      .then(
+        () => true,
+        () => false,
+      );
     await server.kill();
     return [server.calls, answered];
   };
@@ -250,7 +261,9 @@ test("a call can be aborted, and then is no gate at all", async (t) => {
   await assert.rejects(asked, /^Error: enough$/);
   await isClosed;
   await assert.rejects(
-    client(await dead(), "allow").session("s").preToolUse("bash", {}, { signal: abort.signal }),
+    client(await dead(), "allow")
+      .session("s")
+      .preToolUse("bash", {}, { signal: abort.signal }),
     /^Error: enough$/,
   );
 });
@@ -285,7 +298,10 @@ test("what would be sent as another text is not sent", async (t) => {
   assert.ok(tool.kind === "refuse");
   const lost = await lenient.session("s").preToolUse("bash", { id: 2 ** 60 });
   assert.ok(lost.kind === "refuse" && lost.decision.error?.kind === "refused");
-  assert.match(lost.reason, /^the call cannot be sent: the parameters: 1152921504606847000, whose last digits a number/);
+  assert.match(
+    lost.reason,
+    /^the call cannot be sent: the parameters: 1152921504606847000, whose last digits a number/,
+  );
   const hidden = await lenient.session("s").postToolUse("bash", {}, new Map([[1, 2]]));
   assert.ok(hidden.kind === "refuse" && hidden.result !== undefined);
   assert.equal(server.calls, 0);

@@ -21,7 +21,12 @@ interface Raw {
 }
 
 /** The gate on a tool call under the most lenient setting, and what the call met. */
-async function gateOf({ status = 200, headers = GRPC, body = Buffer.alloc(0), trailers }: Raw): Promise<[Gate, string?]> {
+async function gateOf({
+  status = 200,
+  headers = GRPC,
+  body = Buffer.alloc(0),
+  trailers,
+}: Raw): Promise<[Gate, string?]> {
   const server = await Scripted.start((call) =>
     call.raw(body, { ":status": status, ...headers }, trailers ?? { "grpc-status": "0" }),
   );

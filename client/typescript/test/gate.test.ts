@@ -62,7 +62,10 @@ test("law_13 halt takes precedence", () => {
       assert.deepEqual(seen(gateOfAnswer(event, halt)), { kind: "halt", reason: "enough" });
     }
   }
-  assert.deepEqual(seen(gateOfAnswer("PreToolUse", answer(BLOCK, { halt: true }))), { kind: "halt", reason: "because" });
+  assert.deepEqual(seen(gateOfAnswer("PreToolUse", answer(BLOCK, { halt: true }))), {
+    kind: "halt",
+    reason: "because",
+  });
 });
 
 test("law_11 case_033 what is not known takes the safe side", () => {

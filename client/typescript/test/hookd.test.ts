@@ -112,7 +112,9 @@ test("a call of 5 MiB buys no allow, whoever refuses it", async (t) => {
   const content = "x".repeat(5 * 1024 * 1024);
   const here = await client(hookd.address, "allow").session("s").preToolUse("write", { content });
   assert.ok(here.kind === "refuse" && here.reason.endsWith("bytes, the limit is 4194304"));
-  const there = await client(hookd.address, "allow", { messageBytes: 2 ** 24 }).session("s").preToolUse("write", { content });
+  const there = await client(hookd.address, "allow", { messageBytes: 2 ** 24 })
+    .session("s")
+    .preToolUse("write", { content });
   assert.ok(there.kind === "refuse" && there.reason.includes("RESOURCE_EXHAUSTED"), there.kind);
   const fits = content.slice(0, 3 * 1024 * 1024);
   const small = await client(hookd.address).session("s").preToolUse("write", { content: fits });
@@ -159,7 +161,9 @@ test("the deadline of a call is the budget of its handlers", async (t) => {
 });
 
 test("a hookd that is killed under a call was not asked", async (t) => {
-  const hookd = await start(t, { rules: [shell("slow", "PreToolUse", "touch ../begun; sleep 60", { timeout: 60_000 })] });
+  const hookd = await start(t, {
+    rules: [shell("slow", "PreToolUse", "touch ../begun; sleep 60", { timeout: 60_000 })],
+  });
   const gates = (["block", "allow"] as const).map((onUnavailable) =>
     client(hookd.address, onUnavailable, { rounds: 2 }).session("s").preToolUse("bash", {}),
   );
@@ -203,7 +207,10 @@ test("what an administrator asks", async (t) => {
   const hookd = await start(t, { rules: RULES });
   const asks = client(hookd.address);
   const { rules } = await asks.listRules("Stop");
-  assert.deepEqual(rules.map(({ ruleId }) => ruleId), ["go-on"]);
+  assert.deepEqual(
+    rules.map(({ ruleId }) => ruleId),
+    ["go-on"],
+  );
   const explained = await asks.explain({ event: "PreToolUse", toolCall: { tool: "rm" } });
   assert.ok(explained.rules.length > 3);
   await asks.reload();
@@ -234,7 +241,10 @@ test("a process with an idle connection ends by itself", async (t) => {
     import { Client } from "@hookd/client";
     const gate = await new Client(${JSON.stringify(hookd.address)}, { onUnavailable: "block" }).session("s").preToolUse("rm", {});
     console.log(gate.kind);`;
-  const node = promisify(execFile)(process.execPath, ["--input-type=module", "-e", script], { cwd: PACKAGE, timeout: 20_000 });
+  const node = promisify(execFile)(process.execPath, ["--input-type=module", "-e", script], {
+    cwd: PACKAGE,
+    timeout: 20_000,
+  });
   assert.equal((await node).stdout, "refuse\n");
 });
 

@@ -76,7 +76,11 @@ test("what is not strict JSON is refused, and says where", () => {
     ["[".repeat(200) + "]".repeat(200), /nested deeper than 128 levels/],
   ];
   for (const [text, message] of rows) {
-    assert.throws(() => parseJson(text), (error) => error instanceof JsonError && message.test(error.message), text);
+    assert.throws(
+      () => parseJson(text),
+      (error) => error instanceof JsonError && message.test(error.message),
+      text,
+    );
   }
 });
 
@@ -95,7 +99,10 @@ test("what would not arrive as it is cannot be written", () => {
     [circle, /nested deeper than 128 levels/],
   ];
   for (const [value, message] of rows) {
-    assert.throws(() => writeJson(value), (error) => error instanceof JsonError && message.test(error.message));
+    assert.throws(
+      () => writeJson(value),
+      (error) => error instanceof JsonError && message.test(error.message),
+    );
   }
   class Point {
     x = 1;
@@ -125,7 +132,28 @@ test("what is JSON is what `JSON.parse` takes, strict rules apart", () => {
   // A fixed series of numbers: what fails fails again.
   let state = 1;
   const below = (limit: number) => (state = (state * 48271) % 0x7fffffff) % limit;
-  const pieces = ["{", "}", "[", "]", ",", ":", '"a"', '"b\\n"', '"', "\\", "1", "-", "0", ".5", "e3", "true", "null", " ", "\t", "é"];
+  const pieces = [
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    '"a"',
+    '"b\\n"',
+    '"',
+    "\\",
+    "1",
+    "-",
+    "0",
+    ".5",
+    "e3",
+    "true",
+    "null",
+    " ",
+    "\t",
+    "é",
+  ];
   let taken = 0;
   for (let round = 0; round < 30_000; round += 1) {
     const text = Array.from({ length: 1 + below(7) }, () => pieces[below(pieces.length)]).join("");

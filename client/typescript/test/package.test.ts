@@ -26,17 +26,23 @@ async function json<T>(path: string): Promise<T> {
 async function installed(t: TestContext): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "hookd-client-"));
   t.after(() => rm(folder, { recursive: true }));
-  const npm = (args: string[], cwd: string) => execute("npm", [...args, "--no-audit", "--no-fund", "--ignore-scripts"], { cwd });
+  const npm = (args: string[], cwd: string) =>
+    execute("npm", [...args, "--no-audit", "--no-fund", "--ignore-scripts"], { cwd });
   const packed = await npm(["pack", "--json", "--pack-destination", folder], PACKAGE);
   const [{ filename, files }] = JSON.parse(packed.stdout) as [{ filename: string; files: { path: string }[] }];
   const names = files.map(({ path }) => path);
   for (const name of ["LICENSE", "README.md", "package.json", "dist/index.js", "dist/index.d.ts"]) {
     assert.ok(names.includes(name), name);
   }
-  assert.deepEqual(names.filter((name) => !/^(?:LICENSE|README\.md|package\.json|dist\/.*\.(?:js|d\.ts))$/.test(name)), []);
+  assert.deepEqual(
+    names.filter((name) => !/^(?:LICENSE|README\.md|package\.json|dist\/.*\.(?:js|d\.ts))$/.test(name)),
+    [],
+  );
   // The versions that this commit was tested with.
   const { packages } = await json<Lock>(join(PACKAGE, "package-lock.json"));
-  const pinned = ["@bufbuild/protobuf", "@grpc/grpc-js"].map((name) => `${name}@${packages[`node_modules/${name}`]?.version}`);
+  const pinned = ["@bufbuild/protobuf", "@grpc/grpc-js"].map(
+    (name) => `${name}@${packages[`node_modules/${name}`]?.version}`,
+  );
   await writeFile(join(folder, "package.json"), '{"private":true,"type":"module"}');
   await npm(["install", "--prefer-offline", `./${filename}`, ...pinned], folder);
   return folder;
@@ -46,7 +52,13 @@ test("the README's loop runs from the installed package", async (t) => {
   const folder = await installed(t);
   const readme = await readFile(join(folder, "node_modules/@hookd/client/README.md"), "utf8");
   const [, loop = ""] = /```js\n(.*?)```/s.exec(readme) ?? [];
-  assert.ok(loop.split("\n").slice(3).filter((line) => line !== "").length <= 10, "ten lines after the imports");
+  assert.ok(
+    loop
+      .split("\n")
+      .slice(3)
+      .filter((line) => line !== "").length <= 10,
+    "ten lines after the imports",
+  );
   await writeFile(join(folder, "loop.js"), loop);
   const hookd = await Hookd.start({
     rules: [
@@ -55,7 +67,8 @@ test("the README's loop runs from the installed package", async (t) => {
   });
   t.after(() => hookd.end());
   const run = async (address: string) =>
-    (await execute(process.execPath, ["loop.js"], { cwd: folder, env: { ...process.env, HOOKD_ADDRESS: address } })).stdout;
+    (await execute(process.execPath, ["loop.js"], { cwd: folder, env: { ...process.env, HOOKD_ADDRESS: address } }))
+      .stdout;
   assert.equal(await run(hookd.address), "hello\nrefuse: no removing\n");
   const gone = await dead();
   const refusal = `refuse: hookd cannot be reached at ${gone}: connection refused\n`;
@@ -64,7 +77,15 @@ test("the README's loop runs from the installed package", async (t) => {
   // Its types serve a strict caller, those of its dependencies included.
   await writeFile(join(folder, "loop.ts"), loop.replace("process.env.HOOKD_ADDRESS", 'process.env["HOOKD_ADDRESS"]'));
   const tsc = join(PACKAGE, "node_modules/typescript/bin/tsc");
-  const options = ["--strict", "--noEmit", "--module", "nodenext", "--target", "es2022", "--exactOptionalPropertyTypes"];
+  const options = [
+    "--strict",
+    "--noEmit",
+    "--module",
+    "nodenext",
+    "--target",
+    "es2022",
+    "--exactOptionalPropertyTypes",
+  ];
   const types = ["--typeRoots", join(PACKAGE, "node_modules/@types"), "--types", "node"];
   const checked = await execute(process.execPath, [tsc, ...options, ...types, "loop.ts"], { cwd: folder }).catch(
     (error: { stdout: string }) => error,

@@ -59,7 +59,9 @@ test("a session sends what was set and the call", async (t) => {
   assert.deepEqual(seen(await session.preToolUse("bash", '{"n":1.0,\n "big":9007199254740993}')), run);
   expect("PreToolUse", { toolCall: toolCall({ paramsJson: '{"n":1.0,\n "big":9007199254740993}' }) });
   await session.preToolUse("bash", { big: 9007199254740993n, text: "漢😀" }, { toolUseId: "t1" });
-  expect("PreToolUse", { toolCall: toolCall({ paramsJson: '{"big":9007199254740993,"text":"漢😀"}', toolUseId: "t1" }) });
+  expect("PreToolUse", {
+    toolCall: toolCall({ paramsJson: '{"big":9007199254740993,"text":"漢😀"}', toolUseId: "t1" }),
+  });
   await session.postToolUse("bash", {}, "a text");
   expect("PostToolUse", { toolCall: toolCall({ paramsJson: "{}", resultJson: '"a text"' }) });
   await session.postToolUse("bash", new JsonText('{"n":1.0}'), new JsonText("[1.0]"));
@@ -76,7 +78,10 @@ test("a session sends what was set and the call", async (t) => {
   expect("SessionEnd", { payloadJson: '{"reason":"other"}' });
   await session.stop(true);
   expect("Stop", { payloadJson: '{"stop_hook_active":true}' });
-  await session.trigger("PostToolUseFailure", { toolCall: { tool: "bash", error: "exit 1", kind: "shell" }, model: "m2" });
+  await session.trigger("PostToolUseFailure", {
+    toolCall: { tool: "bash", error: "exit 1", kind: "shell" },
+    model: "m2",
+  });
   expect("PostToolUseFailure", { toolCall: toolCall({ error: "exit 1", kind: "shell" }), model: "m2" });
 });
 
@@ -93,7 +98,10 @@ test("the calls of an administrator arrive", async (t) => {
   await asks.explain({ event: "Stop" });
   await asks.reload();
   const methods = ["GetStatus", "ListRules", "Explain", "Reload"];
-  assert.deepEqual(paths, methods.map((method) => `/hookd.v1.AdminService/${method}`));
+  assert.deepEqual(
+    paths,
+    methods.map((method) => `/hookd.v1.AdminService/${method}`),
+  );
 });
 
 test("a unix socket is an address", async (t) => {
@@ -110,7 +118,8 @@ test("a unix socket is an address", async (t) => {
 });
 
 test("every documented form is an address, and what is none is named", () => {
-  const forms = "127.0.0.1:50051, http://hookd.svc:1, [::1]:2,,http://h:3/,unix:/run/h.sock,unix:///run/h.sock,https://h:1";
+  const forms =
+    "127.0.0.1:50051, http://hookd.svc:1, [::1]:2,,http://h:3/,unix:/run/h.sock,unix:///run/h.sock,https://h:1";
   client(forms);
   new Client(["h:1", " h_2.x:2 "], { onUnavailable: "block" });
   const expected = "`host:port`, `http://host:port`, `https://host:port` or `unix:/path`";
@@ -134,7 +143,8 @@ test("every documented form is an address, and what is none is named", () => {
   ]) {
     assert.throws(
       () => client(text),
-      (error) => error instanceof AddressError && error.message === `\`${text}\` is not an address, expected ${expected}`,
+      (error) =>
+        error instanceof AddressError && error.message === `\`${text}\` is not an address, expected ${expected}`,
       text,
     );
   }

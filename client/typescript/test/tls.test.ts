@@ -52,7 +52,9 @@ test("a server is who its certificate says, and a client shows its own", async (
   ];
   const address = `https://127.0.0.1:${server.port}`;
   const ask = (tls: object, more: object = {}) =>
-    client(address, "allow", { tls, rounds: 1, ...more }).session("s").preToolUse("bash", {});
+    client(address, "allow", { tls, rounds: 1, ...more })
+      .session("s")
+      .preToolUse("bash", {});
   assert.ok(isApproved(await ask({ caFile, certFile, keyFile, serverName: "localhost" })));
   // Another name than the certificate's, an authority that nobody knows: it is not hookd that would answer.
   for (const tls of [{ caFile, certFile, keyFile }, { serverName: "localhost" }]) {
@@ -69,7 +71,9 @@ test("certificates are read again, and used for new connections", async (t) => {
   const write = await folder(t);
   const [old, young] = [authority(), authority()];
   const caFile = await write("ca.pem", old.cert);
-  const server = await Scripted.start((call) => call.answer(answer(proto.Verdict.ALLOW)), { tls: young.issue("localhost") });
+  const server = await Scripted.start((call) => call.answer(answer(proto.Verdict.ALLOW)), {
+    tls: young.issue("localhost"),
+  });
   t.after(() => server.kill());
   const tls = { caFile, serverName: "localhost" };
   const session = client(`https://127.0.0.1:${server.port}`, "block", { tls, rounds: 1 }).session("s");
@@ -95,6 +99,8 @@ test("a token goes with every call, and is read again", async (t) => {
   await write("token", "two");
   await eventually(() => session.preToolUse("bash", {}), isApproved);
   assert.deepEqual([...tokens], ["Bearer one", "Bearer two"]);
-  const lost = await client(server.address, "allow", { tokenFile: "/nowhere/token" }).session("s").preToolUse("bash", {});
+  const lost = await client(server.address, "allow", { tokenFile: "/nowhere/token" })
+    .session("s")
+    .preToolUse("bash", {});
   assert.ok(lost.kind === "refuse" && lost.reason.endsWith("cannot read the token file `/nowhere/token`: ENOENT"));
 });

@@ -33,7 +33,8 @@ async function play(
     .wrapTool(
       "bash",
       (params: object) => {
-        ran.push(params);
+        ran.push({ ...params });
+        Object.assign(params, { changed: true });
         if (options.fails === true) {
           throw new Error("exit 1");
         }
@@ -99,25 +100,44 @@ test("what may not run does not", async () => {
 test("a person who agrees lets it run, with what they were asked about", async () => {
   const before = answer(ASK, { modifiedParamsJson: '{"command":"ls -l"}' });
   const shown: object[] = [];
-  const agreed = await play({ PreToolUse: before }, { ask: (gate, params) => (shown.push([gate.reason, params]), true) });
+  const agreed = await play(
+    { PreToolUse: before },
+    { ask: (gate, params) => (shown.push([gate.reason, params]), true) },
+  );
   assert.deepEqual(shown, [["because", { command: "ls -l" }]]);
   assert.deepEqual(agreed.ran, [{ command: "ls -l" }]);
   const refused = await play({ PreToolUse: before }, { ask: () => Promise.resolve(false) });
   assert.deepEqual([said(refused), refused.ran], [{ kind: "refused", reason: "because" }, []]);
 });
 
+test("what was changed while hookd was asked does not run", async () => {
+  const given = { command: "ls" };
+  const played = await play(
+    { PreToolUse: answer(ASK) },
+    {
+      given,
+      ask: () => {
+        given.command = "rm -rf /";
+        return true;
+      },
+    },
+  );
+  assert.deepEqual(said(played), {
+    kind: "refused",
+    reason: "the parameters were changed while hookd was asked about them",
+  });
+  assert.deepEqual(played.ran, []);
+});
+
 test("what the model sees of a result is what hookd says", async () => {
   const rows: [proto.TriggerResponse | Status, object][] = [
-    [answer(NONE, { modifiedResultJson: '"***"' }), { kind: "ran", result: "***", replaced: true, feedback: undefined }],
+    [
+      answer(NONE, { modifiedResultJson: '"***"' }),
+      { kind: "ran", result: "***", replaced: true, feedback: undefined },
+    ],
     [answer(BLOCK), { kind: "ran", result: "done", replaced: false, feedback: "because" }],
-    [
-      answer(BLOCK, { modifiedResultJson: "null" }),
-      { kind: "ran", result: null, replaced: true, feedback: "because" },
-    ],
-    [
-      answer(ASK),
-      { kind: "ran", result: "the result is not shown: because", replaced: true, feedback: "because" },
-    ],
+    [answer(BLOCK, { modifiedResultJson: "null" }), { kind: "ran", result: null, replaced: true, feedback: "because" }],
+    [answer(ASK), { kind: "ran", result: "the result is not shown: because", replaced: true, feedback: "because" }],
     [answer(NONE, { halt: true }), { kind: "halted", reason: "because" }],
   ];
   for (const [after, expected] of rows) {
@@ -125,7 +145,10 @@ test("what the model sees of a result is what hookd says", async () => {
   }
   const { outcome } = await play({ PostToolUse: ofHookd(3) });
   assert.ok(outcome.kind === "ran" && outcome.replaced);
-  assert.match(String(outcome.result), /^the result is not shown: hookd at .* refused the call: no \(INVALID_ARGUMENT\)$/);
+  assert.match(
+    String(outcome.result),
+    /^the result is not shown: hookd at .* refused the call: no \(INVALID_ARGUMENT\)$/,
+  );
 });
 
 test("a tool that throws has failed, and hookd hears of it", async () => {
@@ -143,5 +166,8 @@ test("a tool that throws has failed, and hookd hears of it", async () => {
 test("what the rules tell the model is gathered", async () => {
   const note = (text: string) => ({ additionalContext: [create(proto.NoteSchema, { text })] });
   const { outcome } = await play({ PreToolUse: answer(NONE, note("one")), PostToolUse: answer(NONE, note("two")) });
-  assert.deepEqual(outcome.context.map(({ text }) => text), ["one", "two"]);
+  assert.deepEqual(
+    outcome.context.map(({ text }) => text),
+    ["one", "two"],
+  );
 });

@@ -64,7 +64,10 @@ test("a switch over all gates type-checks, and one that leaves any out does not"
     sources[`${name}-whole`] = switches(type, kinds);
     expected[`${name}-whole`] = [];
     for (const kind of kinds) {
-      sources[`${name}-without-${kind}`] = switches(type, kinds.filter((other) => other !== kind));
+      sources[`${name}-without-${kind}`] = switches(
+        type,
+        kinds.filter((other) => other !== kind),
+      );
       // What is left is no `never`, and a function may not return.
       expected[`${name}-without-${kind}`] = [code, "TS2366"];
     }

@@ -17,9 +17,9 @@ let isWatching = false;
 /**
  * The process group of one program.
  *
- * Signals go to the group's number, which is its leader's. The kernel gives that number to no stranger as long as the leader
- * is not collected or a member lives. Node collects a leader the moment it learns of its exit, and never before; so this
- * signals while there was no exit, and after it only where a look at the process table has just found a member.
+ * Signals go to the group's number, which is its leader's. The kernel gives that number to no stranger as long as the
+ * leader is not collected or a member lives. Node collects a leader the moment it learns of its exit, and never before;
+ * so this signals while there was no exit, and after it only where a look at the process table has just found a member.
  */
 export class Group {
   readonly #leader: ChildProcess;
@@ -39,7 +39,8 @@ export class Group {
   }
 
   /**
-   * Ends all members: SIGTERM now, and SIGKILL once the grace is over or `hurry` is aborted. Resolves when none is left.
+   * Ends all members: SIGTERM now, and SIGKILL once the grace is over or `hurry` is aborted. Resolves when none is
+   * left.
    */
   async end(graceMs: number, hurry: AbortSignal): Promise<void> {
     if (this.#leaderLives || (await this.#hasMembers())) {

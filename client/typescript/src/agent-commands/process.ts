@@ -9,7 +9,10 @@ import { setImmediate as turn, setTimeout as pause } from "node:timers/promises"
 import { Group } from "./group.js";
 import { aborted } from "./stops.js";
 
-/** A file that another process's fresh child still holds open for writing cannot be executed; the moment passes by itself. */
+/**
+ * A file that another process's fresh child still holds open for writing cannot be executed; the moment passes by
+ * itself.
+ */
 const BUSY_LIMIT_MS = 2000;
 const BUSY_PAUSE_MS = 5;
 
@@ -66,9 +69,9 @@ export interface Stops {
 }
 
 /**
- * Runs one program. It leads a process group of its own and gets exactly its environment; stdin is written while both outputs
- * are read; one timer counts from its start. A time-out, a cancellation and the death of the leader by a signal end the whole
- * group. A leader that exits by itself leaves what it detached alone.
+ * Runs one program. It leads a process group of its own and gets exactly its environment; stdin is written while both
+ * outputs are read; one timer counts from its start. A time-out, a cancellation and the death of the leader by a signal
+ * end the whole group. A leader that exits by itself leaves what it detached alone.
  */
 export async function run(command: Command, limits: Limits, { cancelled, hurry, gone }: Stops): Promise<Finished> {
   const started = performance.now();
@@ -146,7 +149,10 @@ async function start(
       await pause(BUSY_PAUSE_MS);
       continue;
     }
-    return (cwd === undefined ? undefined : await noDirectory(cwd)) ?? `cannot start \`${program}\`: ${code ?? child.message}`;
+    return (
+      (cwd === undefined ? undefined : await noDirectory(cwd)) ??
+      `cannot start \`${program}\`: ${code ?? child.message}`
+    );
   }
 }
 
@@ -213,7 +219,9 @@ async function within(ms: number, done: Promise<unknown>): Promise<void> {
   await turn();
 }
 
-/** The start of one output, up to a cap. What is beyond it is read and thrown away: a full pipe would block the child. */
+/**
+ * The start of one output, up to a cap. What is beyond it is read and thrown away: a full pipe would block the child.
+ */
 class Captured {
   readonly closed: Promise<void>;
   readonly #chunks: Buffer[] = [];

@@ -175,7 +175,12 @@ function failed(failure: Failure, why: string): Result {
 }
 
 function ended({ end, stdout, stderr, truncated, elapsedMs }: Finished): Result {
-  const result: Result = { stdout, stderr, truncated, ...(elapsedMs > 0 && { elapsed: durationFromMs(Math.round(elapsedMs)) }) };
+  const result: Result = {
+    stdout,
+    stderr,
+    truncated,
+    ...(elapsedMs > 0 && { elapsed: durationFromMs(Math.round(elapsedMs)) }),
+  };
   switch (end.kind) {
     case "exited":
       return { ...result, exitCode: end.code };

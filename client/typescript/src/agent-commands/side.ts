@@ -21,14 +21,14 @@ const TIERS: Readonly<Record<OfferTier, Tier>> = { plugin: Tier.PLUGIN, shared: 
 /** Knows the commands of offered files. */
 export interface AgentCommands {
   /**
-   * The program of a rule, out of this side's own copy of its file. What it throws says why there is none to run, in one
-   * line; the rule then fails with `FAILURE_NOT_PERMITTED`.
+   * The program of a rule, out of this side's own copy of its file. What it throws says why there is none to run, in
+   * one line; the rule then fails with `FAILURE_NOT_PERMITTED`.
    */
   program(command: OfferedCommand): AgentProgram | Promise<AgentProgram>;
 
   /**
-   * Takes a program that nobody waits for (an async rule), and says so. One that is not taken runs in the background of this
-   * process, under its time limit, and is killed if the process ends first.
+   * Takes a program that nobody waits for (an async rule), and says so. One that is not taken runs in the background of
+   * this process, under its time limit, and is killed if the process ends first.
    */
   detach?(program: DetachedProgram): boolean;
 }
@@ -70,8 +70,8 @@ export interface DetachedProgram {
 /** How an {@link AgentSide} runs. */
 export interface AgentSideOptions {
   /**
-   * Lets hookd run programs of its *own* rules with `runOn: agent` here: it sends the command line. `false` unless set, and
-   * to be set only where the server may run anything on this machine.
+   * Lets hookd run programs of its *own* rules with `runOn: agent` here: it sends the command line. `false` unless set,
+   * and to be set only where the server may run anything on this machine.
    */
   readonly serverPrograms?: boolean;
 }
@@ -102,11 +102,12 @@ export class OfferedRules {
 }
 
 /**
- * What a caller brings to a call beside the event: rule files of its own, and what runs their commands on this machine. Make
- * one and keep it: files are hashed once, and all calls share the cap on programs at a time (64, and 256 that wait).
+ * What a caller brings to a call beside the event: rule files of its own, and what runs their commands on this machine.
+ * Make one and keep it: files are hashed once, and all calls share the cap on programs at a time (64, and 256 that
+ * wait).
  *
- * hookd is sent the hashes, and a file's content only where it does not know it yet. What it asks to run it names by file and
- * place: the program comes from this side's own copy, never from the server.
+ * hookd is sent the hashes, and a file's content only where it does not know it yet. What it asks to run it names by
+ * file and place: the program comes from this side's own copy, never from the server.
  */
 export class AgentSide implements OwnRules {
   readonly offers: readonly OfferedRules[];
@@ -134,8 +135,8 @@ export class AgentSide implements OwnRules {
   }
 
   /**
-   * There is nothing that hookd could want from this side: `Client.trigger` is enough, and cheaper. (`trigger` of this side
-   * sees to that.)
+   * There is nothing that hookd could want from this side: `Client.trigger` is enough, and cheaper. (`trigger` of this
+   * side sees to that.)
    */
   get isEmpty(): boolean {
     return this.offers.length === 0 && !this.serverPrograms;
@@ -145,9 +146,9 @@ export class AgentSide implements OwnRules {
    * Asks about one event and says what to do now, as `Client.trigger` does, with the rules of this side: it runs their
    * commands on this machine while hookd evaluates.
    *
-   * Commands run under the process rules of hookd itself: in a group of their own, with one timer, capped outputs, and no
-   * survivors. Those that are still running when the answer comes, when hookd cancels them, or when the call is aborted, are
-   * killed. The call is tried again only where there was no answer and nothing was run yet.
+   * Commands run under the process rules of hookd itself: in a group of their own, with one timer, capped outputs, and
+   * no survivors. Those that are still running when the answer comes, when hookd cancels them, or when the call is
+   * aborted, are killed. The call is tried again only where there was no answer and nothing was run yet.
    */
   async trigger(client: Client, request: TriggerInit, options: CallOptions = {}): Promise<Gate> {
     return gateBy(client, request, () => this.call(client, request, options));
@@ -155,14 +156,12 @@ export class AgentSide implements OwnRules {
 
   /** As {@link AgentSide.trigger}, but gives the bare answer, as `Client.call` does. */
   async call(client: Client, request: TriggerInit, options: CallOptions = {}): Promise<TriggerResponse> {
-    return this.isEmpty
-      ? client.call(request, options)
-      : askWithCommands(inside(client).asker, request, this, options);
+    return this.isEmpty ? client.call(request, options) : askWithCommands(inside(client).asker, request, this, options);
   }
 
   /**
-   * Ends every program that still runs here, for good: SIGTERM, after `graceMs` SIGKILL. Resolves when all are gone, at most
-   * 5 s after the grace, with how many are not.
+   * Ends every program that still runs here, for good: SIGTERM, after `graceMs` SIGKILL. Resolves when all are gone, at
+   * most 5 s after the grace, with how many are not.
    */
   async shutdown(graceMs: number): Promise<number> {
     this.closing.abort();

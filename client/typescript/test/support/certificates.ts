@@ -26,7 +26,11 @@ function make(commonName: string, issuer: Issuer | undefined): Issuer {
   const spki = publicKey.export({ type: "spki", format: "der" });
   const extensions = [
     // basicConstraints, subjectAltName (a DNS name)
-    sequence(oid("551d13"), tagged(0x01, Buffer.from([0xff])), octets(sequence(...(issuer ? [] : [tagged(0x01, Buffer.from([0xff]))])))),
+    sequence(
+      oid("551d13"),
+      tagged(0x01, Buffer.from([0xff])),
+      octets(sequence(...(issuer ? [] : [tagged(0x01, Buffer.from([0xff]))]))),
+    ),
     sequence(oid("551d11"), octets(sequence(tagged(0x82, Buffer.from(commonName.replaceAll(" ", "-")))))),
     sequence(oid("551d0e"), octets(octets(createHash("sha1").update(spki).digest()))),
   ];

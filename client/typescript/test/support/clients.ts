@@ -3,7 +3,11 @@ import { once } from "node:events";
 
 import { Client, type ClientOptions, type Gate, type OnUnavailable } from "@hookd/client";
 
-export function client(address: string, onUnavailable: OnUnavailable = "block", more: Partial<ClientOptions> = {}): Client {
+export function client(
+  address: string,
+  onUnavailable: OnUnavailable = "block",
+  more: Partial<ClientOptions> = {},
+): Client {
   return new Client(address, { onUnavailable, ...more });
 }
 

@@ -46,7 +46,10 @@ export class Hookd {
       drain: { min_delay: "0s" },
       ...settings,
     });
-    const child = spawn(BINARY, ["--config", join(folder, "hookd.json")], { cwd: folder, stdio: ["ignore", "pipe", "pipe"] });
+    const child = spawn(BINARY, ["--config", join(folder, "hookd.json")], {
+      cwd: folder,
+      stdio: ["ignore", "pipe", "pipe"],
+    });
     let log = "";
     child.stderr.on("data", (chunk: Buffer) => (log += chunk.toString()));
     for await (const line of createInterface({ input: child.stdout })) {
@@ -73,6 +76,12 @@ export class Hookd {
   }
 }
 
-export function decide(id: string, event: string, verdict: string | undefined, more: object = {}, handler: object = {}): object {
+export function decide(
+  id: string,
+  event: string,
+  verdict: string | undefined,
+  more: object = {},
+  handler: object = {},
+): object {
   return { id, event, handler: { type: "decide", verdict, ...handler }, ...more };
 }

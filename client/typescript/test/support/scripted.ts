@@ -1,10 +1,24 @@
 /** A server in hookd's place that does as a test says, frame by frame, and that can be killed for real. */
 
-import { createServer, createSecureServer, type Http2Server, type IncomingHttpHeaders, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
+import {
+  createServer,
+  createSecureServer,
+  type Http2Server,
+  type IncomingHttpHeaders,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from "node:http2";
 import { once } from "node:events";
 import type { AddressInfo, Socket } from "node:net";
 
-import { create, fromBinary, toBinary, type DescMessage, type MessageInitShape, type MessageShape } from "@bufbuild/protobuf";
+import {
+  create,
+  fromBinary,
+  toBinary,
+  type DescMessage,
+  type MessageInitShape,
+  type MessageShape,
+} from "@bufbuild/protobuf";
 import { proto } from "@hookd/client";
 
 const GRPC = { ":status": 200, "content-type": "application/grpc" } as const;
@@ -74,7 +88,9 @@ export class ScriptedCall {
   say(message: MessageInitShape<typeof proto.TriggerStreamResponseSchema>["message"] | undefined): void {
     const init = message === undefined ? {} : { message };
     this.open();
-    this.stream.write(frame(toBinary(proto.TriggerStreamResponseSchema, create(proto.TriggerStreamResponseSchema, init))));
+    this.stream.write(
+      frame(toBinary(proto.TriggerStreamResponseSchema, create(proto.TriggerStreamResponseSchema, init))),
+    );
   }
 
   /** Sends the headers, and at the end the status, unless that is done already. */
@@ -132,7 +148,10 @@ export class Scripted {
   readonly #sockets = new Set<Socket>();
   readonly #sessions = new Set<ServerHttp2Session>();
 
-  private constructor(script: Script, tls: { key: string; cert: string; ca?: string; requestCert?: boolean } | undefined) {
+  private constructor(
+    script: Script,
+    tls: { key: string; cert: string; ca?: string; requestCert?: boolean } | undefined,
+  ) {
     this.#server = tls === undefined ? createServer() : (createSecureServer(tls) as unknown as Http2Server);
     this.#server.on(tls === undefined ? "connection" : "secureConnection", (socket: Socket) => {
       this.connections += 1;
@@ -153,7 +172,11 @@ export class Scripted {
 
   static async start(
     script: Script,
-    where: { port?: number; path?: string; tls?: { key: string; cert: string; ca?: string; requestCert?: boolean } } = {},
+    where: {
+      port?: number;
+      path?: string;
+      tls?: { key: string; cert: string; ca?: string; requestCert?: boolean };
+    } = {},
   ): Promise<Scripted> {
     const server = new Scripted(script, where.tls);
     if (where.path === undefined) {
