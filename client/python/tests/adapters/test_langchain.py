@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("langchain", reason="langchain is not installed")
 
-from agents import (
+from rules import (
     ADD_ASK,
     ADD_BLOCK,
     ADD_DEFER,

@@ -170,6 +170,8 @@ def sendable(value: object) -> Any:
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         value = dump(mode="json")
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
     try:
         return Json.of(value)
     except ValueError:
