@@ -12,4 +12,4 @@ npm ci --silent --ignore-scripts --no-audit --no-fund
 rm -rf build dist
 npm run --silent build
 node_modules/.bin/tsc -p tsconfig.test.json
-node --test --test-concurrency=2 --test-timeout=120000 build/test/*.test.js
+node --test --test-reporter=spec --test-concurrency=2 --test-timeout=120000 build/test/*.test.js

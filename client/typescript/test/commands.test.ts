@@ -9,7 +9,13 @@ import { test, type TestContext } from "node:test";
 import { create } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { proto, type CallError, type Client, type TriggerInit } from "@hookd/client";
-import { AgentSide, OfferedRules, type AgentCommands, type DetachedProgram } from "@hookd/client/agent-commands";
+import {
+  AgentSide,
+  OfferedRules,
+  nativeProgram,
+  type AgentCommands,
+  type DetachedProgram,
+} from "@hookd/client/agent-commands";
 
 import { client } from "./support/clients.js";
 import { answer, Scripted, type ScriptedCall } from "./support/scripted.js";
@@ -444,6 +450,48 @@ test("what nobody waits for runs on, or is handed over", async (t) => {
     detached.map(({ stdin, ...rest }) => ({ ...rest, stdin: Buffer.from(stdin).toString() })),
     [{ program: { argv: ["sh", "-c", lines[0]], env: { PATH }, cwd: folder }, timeoutMs: 10_000, stdin: "input of 1" }],
   );
+});
+
+test("programs of native rule files are found where they stand", async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), "hookd-client-"));
+  t.after(() => rm(folder, { recursive: true }));
+  const rule = (handler: object, more: object = {}) => ({ event: "PreToolUse", handler, ...more });
+  const hooks = [
+    rule({ type: "command", command: "echo hi", shell: "bash", env: { X: "1" } }),
+    rule({ type: "command", argv: ["./tool", "a b"], cwd: "tools" }),
+    rule({ type: "decide", verdict: "allow" }),
+    rule({ type: "command", command: "x" }, { protocol: "claude-code" }),
+    rule({ type: "command", argv: ["x", 1] }),
+    rule({ type: "command" }),
+  ];
+  await writeFile(join(folder, "hooks.json"), JSON.stringify({ hooks }));
+  const file = await OfferedRules.read("shared", join(folder, "hooks.json"));
+  const request = create(proto.TriggerRequestSchema, {
+    event: "PreToolUse",
+    sessionId: "s".repeat(5000),
+    cwd: join(folder, "gone"),
+    workspaceRoots: [folder],
+    toolCall: { tool: "bash" },
+  });
+  const program = (index: number, from = file) => nativeProgram({ file: from, index, ruleId: "r", request });
+  const { env, ...shell } = program(0);
+  assert.deepEqual(shell, { argv: ["bash", "-c", "echo hi"], cwd: folder });
+  const { PATH: _path, HOME: _home, LANG: _lang, TMPDIR: _tmpdir, ...own } = env;
+  const said = { HOOKD_EVENT: "PreToolUse", HOOKD_TOOL: "bash", HOOKD_RULE_ID: "r", HOOKD_CWD: request.cwd };
+  assert.deepEqual(own, { ...said, X: "1" });
+  const { env: _env, ...words } = program(1);
+  assert.deepEqual(words, { argv: ["./tool", "a b"], cwd: join(folder, "tools") });
+  for (const [index, message] of [
+    [2, /rule `r` of .* is no command/],
+    [3, /speaks a protocol that is not known here/],
+    [4, /has no command at 4 that can be read/],
+    [5, /has no command at 5 that can be read/],
+    [6, /is no command/],
+  ] as const) {
+    assert.throws(() => program(index), message);
+  }
+  const yaml = new OfferedRules("shared", "/hooks.yaml", "hookd", "hooks: []");
+  assert.throws(() => program(0, yaml), /\/hooks.yaml is no rule file in JSON/);
 });
 
 test("the cap on programs holds, and those that wait get their turn", async (t) => {

@@ -221,10 +221,8 @@ test("rules of the agent's own run where the agent is", async (t) => {
   await writeFile(join(hookd.folder, "policy"), "no ls here");
   const guard = `input=$(cat); case $input in *'"ls"'*) echo "{\\"blocked\\":true,\\"blockReason\\":\\"$(cat policy)\\"}";; esac`;
   const content = writeJson({ hooks: [shell("guard", "PreToolUse", guard)] });
-  const file = new OfferedRules("shared", join(hookd.folder, "hooks.json"), "hookd", content);
-  const side = new AgentSide([file], {
-    program: () => ({ argv: ["sh", "-c", guard], env: { PATH } }),
-  });
+  await writeFile(join(hookd.folder, "hooks.json"), content);
+  const side = new AgentSide([await OfferedRules.read("shared", join(hookd.folder, "hooks.json"))]);
   const session = client(hookd.address).session("s", { cwd: hookd.folder, ownRules: side });
   for (let round = 0; round < 2; round += 1) {
     const refused = await session.preToolUse("bash", { command: "ls" });

@@ -93,7 +93,10 @@ test("the README's loop runs from the installed package", async (t) => {
   assert.equal(checked.stdout, "");
   // What is opt-in is there, and not loaded by the rest.
   const script = 'import("@hookd/client/agent-commands").then((all) => console.log(Object.keys(all).join()))';
-  assert.equal((await execute(process.execPath, ["-e", script], { cwd: folder })).stdout, "AgentSide,OfferedRules\n");
+  assert.equal(
+    (await execute(process.execPath, ["-e", script], { cwd: folder })).stdout,
+    "AgentSide,OfferedRules,nativeProgram\n",
+  );
 });
 
 test("the package has the version of the workspace", async () => {

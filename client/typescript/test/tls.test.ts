@@ -56,8 +56,13 @@ test("a server is who its certificate says, and a client shows its own", async (
       .session("s")
       .preToolUse("bash", {});
   assert.ok(isApproved(await ask({ caFile, certFile, keyFile, serverName: "localhost" })));
-  // Another name than the certificate's, an authority that nobody knows: it is not hookd that would answer.
-  for (const tls of [{ caFile, certFile, keyFile }, { serverName: "localhost" }]) {
+  // Another name than the certificate's, an authority that nobody knows: it is not hookd that would answer. And a client
+  // without a certificate is no client.
+  const others = [
+    { caFile, certFile, keyFile },
+    { certFile, keyFile, serverName: "localhost" },
+  ];
+  for (const tls of [...others, { caFile, serverName: "localhost" }]) {
     const gate = await ask(tls);
     assert.equal(gate.decision.error?.kind, "unavailable", gate.decision.error?.message);
     assert.ok(gate.kind === "run" && !gate.approved);

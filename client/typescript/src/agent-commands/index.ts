@@ -5,13 +5,14 @@
  * @module
  */
 
-export type { DetachedProgram } from "./side.js";
+export { nativeProgram } from "./native.js";
 export {
   AgentSide,
   OfferedRules,
   type AgentCommands,
   type AgentProgram,
   type AgentSideOptions,
+  type DetachedProgram,
   type OfferedCommand,
   type OfferTier,
 } from "./side.js";

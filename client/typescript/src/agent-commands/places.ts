@@ -1,9 +1,9 @@
 /** The cap on programs that run at a time, and the queue for it. @module */
 
-/** How many programs may be alive at the same time. */
-const CHILDREN = 64;
+/** How many programs may be alive at the same time: as many as hookd's own lower tiers may have. */
+const CHILDREN = 48;
 /** How many may wait for one of those places. */
-const QUEUE = 256;
+const QUEUE = 192;
 /** How many may be alive that nobody waits for, counted apart. */
 const BACKGROUND = 256;
 

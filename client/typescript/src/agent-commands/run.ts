@@ -13,6 +13,7 @@ import {
   type RunCommand,
   type TriggerRequest,
 } from "../gen/hookd/v1/hook_service_pb.js";
+import { passedOn } from "./native.js";
 import { Overloaded, type Release } from "./places.js";
 import { run, type Command, type Finished, type Limits } from "./process.js";
 import type { AgentProgram, AgentSide } from "./side.js";
@@ -24,9 +25,6 @@ const MAX_OUTPUT_BYTES = 1024 * 1024;
 const DEFAULT_TIMEOUT_MS = 10_000;
 const PIPE_GRACE_MS = 100;
 const KILL_GRACE_MS = 500;
-
-/** What programs of the server's find in their environment; nothing else of this process is passed on. */
-const PASSED_ON = ["PATH", "HOME", "LANG", "TMPDIR"];
 
 /** One command of a call. */
 export interface Asked {
@@ -144,14 +142,7 @@ async function bareProgramOf(side: AgentSide, message: RunCommand, request: Trig
         throw new NoProgram(Failure.NOT_PERMITTED, "this caller runs no programs of the server's");
       }
       const { argv, env: added } = message.program.value;
-      const env: Record<string, string> = {};
-      for (const name of PASSED_ON) {
-        const value = process.env[name];
-        if (value !== undefined) {
-          env[name] = value;
-        }
-      }
-      return { argv, env: { ...env, ...added }, ...(isAbsolute(message.cwd) && { cwd: message.cwd }) };
+      return { argv, env: { ...passedOn(), ...added }, ...(isAbsolute(message.cwd) && { cwd: message.cwd }) };
     }
     case undefined:
       throw new NoProgram(Failure.UNSUPPORTED, "this caller does not know what is to be run");

@@ -1,12 +1,15 @@
 /** The caller's side of rules whose commands run where the agent is. @module */
 
 import { createHash } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { resolve } from "node:path";
 
 import type { CallOptions } from "../asker.js";
 import { gateBy, inside, type Client, type TriggerInit } from "../client.js";
 import type { Gate } from "../gate.js";
 import type { OwnRules } from "../session.js";
 import { Tier, type OfferedFile, type TriggerRequest, type TriggerResponse } from "../gen/hookd/v1/hook_service_pb.js";
+import { nativeProgram } from "./native.js";
 import { Places } from "./places.js";
 import { askWithCommands } from "./stream.js";
 
@@ -95,6 +98,12 @@ export class OfferedRules {
     this.sha256 = createHash("sha256").update(this.content).digest("hex");
   }
 
+  /** The file as it lies on the disk. Rejects where it cannot be read. */
+  static async read(tier: OfferTier, path: string, format = ""): Promise<OfferedRules> {
+    const absolute = resolve(path);
+    return new OfferedRules(tier, absolute, format, await readFile(absolute));
+  }
+
   /** As it is offered on the wire. */
   toMessage(): Pick<OfferedFile, "sha256" | "tier" | "path" | "format"> {
     return { sha256: this.sha256, tier: TIERS[this.tier], path: this.path, format: this.format };
@@ -121,11 +130,16 @@ export class AgentSide implements OwnRules {
   readonly killing = new AbortController();
 
   /**
-   * Files of one tier are evaluated in the order in which they are offered, after the server's own of that tier.
+   * Files of one tier are evaluated in the order in which they are offered, after the server's own of that tier. Unless
+   * `commands` are given, native rule files in JSON are understood ({@link nativeProgram}).
    *
    * @throws TypeError on Windows, which has no process groups.
    */
-  constructor(offers: readonly OfferedRules[], commands: AgentCommands, options: AgentSideOptions = {}) {
+  constructor(
+    offers: readonly OfferedRules[],
+    commands: AgentCommands = { program: nativeProgram },
+    options: AgentSideOptions = {},
+  ) {
     if (process.platform === "win32") {
       throw new TypeError("commands on the agent's side need process groups, which Windows does not have");
     }
