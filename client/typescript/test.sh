@@ -8,7 +8,7 @@ if [ -z "${HOOKD_BIN:-}" ]; then
   (cd ../.. && cargo build --locked -p hookd)
 fi
 # Scripts of dependencies have no business here; everything that is needed comes as it is.
-npm ci --silent --ignore-scripts --no-audit --no-fund
+npm ci --loglevel=error --ignore-scripts --no-audit --no-fund
 rm -rf build dist
 npm run --silent build
 node_modules/.bin/tsc -p tsconfig.test.json

@@ -517,7 +517,7 @@ test("the cap on programs holds, and those that wait get their turn", async (t) 
     call.end();
   });
   await agent.call(asks, REQUEST);
-  assert.ok(most > 1 && most <= 64, `${most}`);
+  assert.ok(most > 1 && most <= 48, `${most}`);
   assert.equal(agent.places.live, 0);
 });
 

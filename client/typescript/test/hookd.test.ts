@@ -239,8 +239,11 @@ test("a process with an idle connection ends by itself", async (t) => {
     import { Client } from "@hookd/client";
     const gate = await new Client(${JSON.stringify(hookd.address)}, { onUnavailable: "block" }).session("s").preToolUse("rm", {});
     console.log(gate.kind);`;
+  // A proxy for the web is none for this.
+  const env = { ...process.env, http_proxy: "http://127.0.0.1:1", https_proxy: "http://127.0.0.1:1" };
   const node = promisify(execFile)(process.execPath, ["--input-type=module", "-e", script], {
     cwd: PACKAGE,
+    env,
     timeout: 20_000,
   });
   assert.equal((await node).stdout, "refuse\n");

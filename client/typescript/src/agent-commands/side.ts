@@ -112,7 +112,7 @@ export class OfferedRules {
 
 /**
  * What a caller brings to a call beside the event: rule files of its own, and what runs their commands on this machine.
- * Make one and keep it: files are hashed once, and all calls share the cap on programs at a time (64, and 256 that
+ * Make one and keep it: files are hashed once, and all calls share the cap on programs at a time (48, and 192 that
  * wait).
  *
  * hookd is sent the hashes, and a file's content only where it does not know it yet. What it asks to run it names by
