@@ -224,6 +224,17 @@ test("what is not understood is no answer and blocks", async (t) => {
   }
 });
 
+test("a server that breaks the rules leaves nothing running", async (t) => {
+  const mark = `rules-${process.pid}`;
+  const [agent, file] = markedSide(["sleep 1000; echo never"], mark);
+  // One id for two, and more after what is no message.
+  const again = () => run(1, 0, {}, file.sha256);
+  const [asks] = await saying(t, [again(), again(), undefined, again(), again()]);
+  await assert.rejects(agent.call(asks, REQUEST), { kind: "not-understood" });
+  await agent.places.idle();
+  assert.deepEqual(await marked(mark), []);
+});
+
 test("it is tried again only where nothing was run", async (t) => {
   const kind = (error: CallError) => error.kind;
   const [asks, server] = await saying(t, [], 14, "d9");

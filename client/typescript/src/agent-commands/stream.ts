@@ -55,6 +55,8 @@ class Call {
   readonly #noteRun: () => void;
   /** What ends the commands that run, by their ids. */
   readonly #running = new Map<number, AbortController>();
+  /** Nothing is done any more of what still comes. */
+  #isOver = false;
 
   constructor(side: AgentSide, request: TriggerRequest, deadline: number, noteRun: () => void) {
     this.#side = side;
@@ -70,6 +72,7 @@ class Call {
       return await this.#answer(connection, opened);
     } finally {
       // Nobody waits for them any more.
+      this.#isOver = true;
       this.#endAll();
       opened.stream.cancel();
     }
@@ -80,6 +83,9 @@ class Call {
     return new Promise((resolve, reject) => {
       let answer: TriggerResponse | undefined;
       stream.on("data", (bytes: Uint8Array) => {
+        if (this.#isOver) {
+          return;
+        }
         try {
           if (answer !== undefined) {
             throw notUnderstood("the stream goes on after it");
@@ -90,6 +96,7 @@ class Call {
             stream.end();
           }
         } catch (error) {
+          this.#isOver = true;
           reject(error as Error);
         }
       });
@@ -134,6 +141,8 @@ class Call {
   async #run(asked: Parameters<typeof runAsked>[1], stream: Opened["stream"]): Promise<void> {
     const { commandId } = asked.message;
     const cancelled = new AbortController();
+    // An id is never used twice; where it is all the same, what ran under it must not be forgotten.
+    this.#end(commandId);
     this.#running.set(commandId, cancelled);
     const result = await runAsked(this.#side, asked, cancelled.signal);
     // The one of a command that was cancelled is nobody's.
