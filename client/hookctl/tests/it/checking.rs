@@ -87,6 +87,7 @@ fn without_a_path_the_places_without_a_configuration_are_checked_in_their_tiers(
     fs::create_dir(path.join(".ling")).unwrap();
     fs::write(path.join(".ling/hooks.json"), GOOD).unwrap();
     let ran = hookctl(&path, &[], &["check"], "");
-    let shared = format!("shared  2      0        0         0       0         {}", path.join(".ling/hooks.json").display());
+    let shared =
+        format!("shared  2      0        0         0       0         {}", path.join(".ling/hooks.json").display());
     assert!(ran.out.contains(&shared), "{}", ran.out);
 }
