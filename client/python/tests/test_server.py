@@ -33,7 +33,7 @@ from hookd import (
     v1,
 )
 from hookd.v1 import hook_service_pb2 as pb
-from support import ALLOW, BLOCK, LIMIT, Asker, Hookd, Scripted, pre_tool_use, response
+from support import ALLOW, BLOCK, LIMIT, Asker, Hookd, Scripted, dead, pre_tool_use, response
 
 Start = Callable[..., Hookd]
 
@@ -368,18 +368,45 @@ def test_a_unix_socket_is_an_address(ask: Asker, start: Start, tmp_path: Path) -
         assert gate == Refuse("no", decision=gate.decision)
 
 
-def test_nothing_is_left_of_connections_that_were_lost(start: Start) -> None:
+def test_nothing_is_left_of_connections_that_were_lost(ask: Asker, start: Start) -> None:
     server = start()
-    client = Client(server.address, on_unavailable=ALLOW, rounds=1)
-    client.trigger(pre_tool_use())
-    server.kill()
-    client.trigger(pre_tool_use())
-    gc.collect()
-    before = len(os.listdir("/proc/self/fd"))
-    for _ in range(50):
+
+    def descriptors() -> int:
+        gc.collect()
+        return len(os.listdir("/proc/self/fd"))
+
+    def sync(client: Client) -> tuple[int, int]:
         client.trigger(pre_tool_use())
-    gc.collect()
-    assert len(os.listdir("/proc/self/fd")) <= before + 4
+        server.kill()
+        client.trigger(pre_tool_use())
+        before = descriptors()
+        for _ in range(50):
+            client.trigger(pre_tool_use())
+        return before, descriptors()
+
+    async def asynchronous(client: AsyncClient) -> tuple[int, int]:
+        await client.trigger(pre_tool_use())
+        server.kill()
+        await client.trigger(pre_tool_use())
+        before = descriptors()
+        for _ in range(50):
+            await client.trigger(pre_tool_use())
+        return before, descriptors()
+
+    before, after = ask(server.address, sync if ask.kind == "threads" else asynchronous, rounds=1)
+    assert after <= before + 4
+
+
+def test_a_proxy_that_is_meant_for_the_web_is_not_asked(
+    ask: Asker, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = start(decide("PreToolUse", verdict="block", reason="no"))
+    for name in ("http_proxy", "https_proxy", "grpc_proxy"):
+        monkeypatch.setenv(name, f"http://{dead()}")
+    for name in ("no_proxy", "no_grpc_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    gate = ask.gate(server.address, pre_tool_use(), on_unavailable=ALLOW, rounds=1)
+    assert gate == Refuse("no", decision=gate.decision)
 
 
 def fork(address: str, kind: str, begun: Path) -> list[str]:

@@ -79,11 +79,18 @@ class Attempt:
             self._cancel(command_id)
 
     def _run(self, command: v1.RunCommand) -> None:
-        if command.detached:
-            self._side.start_detached(command, self._request)
-            return
-        cancel = self._running[command.command_id] = Cancel()
-        self._side.start(command, self._request, self._over, cancel, self._ended)
+        try:
+            if command.detached:
+                self._side.start_detached(command, self._request)
+                return
+            cancel = self._running[command.command_id] = Cancel()
+            self._side.start(command, self._request, self._over, cancel, self._ended)
+        except (OSError, RuntimeError) as error:
+            # No descriptors, no threads: the rule has failed, and its own policy says what that means.
+            self._running.pop(command.command_id, None)
+            why = f"there is nothing to run it with: {error}".encode()
+            result = v1.CommandResult(command_id=command.command_id, failure=pb.FAILURE_INTERNAL, stderr=why)
+            self._send(v1.TriggerStreamRequest(command_result=result))
 
     def _cancel(self, command_id: int) -> None:
         cancel = self._running.pop(command_id, None)

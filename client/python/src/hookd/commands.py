@@ -238,6 +238,9 @@ class AgentSide:
             timeout = min(_timeout(message, left), left)
             output_bytes = min(message.output_limit_bytes, _MAX_OUTPUT_BYTES)
             run(_with_stdin(program, message.stdin), timeout, output_bytes, cancel, finished)
+        except OSError as error:
+            # If it was told already, this is not heard any more.
+            finished(_failed(pb.FAILURE_INTERNAL, f"the program could not be looked after: {error}"))
         finally:
             self._places.leave(cancel)
 
