@@ -140,6 +140,24 @@ def test_a_dead_first_address_is_passed_over_and_the_live_one_is_kept(ask: Asker
             assert gate == Run(approved=True, decision=gate.decision)
 
 
+def test_a_hookd_that_is_back_is_asked_at_once(ask: Asker) -> None:
+    address = dead()
+
+    def sync(client: Client) -> tuple[Gate, Gate]:
+        first = client.trigger(pre_tool_use())
+        with Scripted(lambda *_: response(2), address=address):
+            return first, client.trigger(pre_tool_use())
+
+    async def asynchronous(client: AsyncClient) -> tuple[Gate, Gate]:
+        first = await client.trigger(pre_tool_use())
+        with Scripted(lambda *_: response(2), address=address):
+            return first, await client.trigger(pre_tool_use())
+
+    first, second = ask(address, sync if ask.kind == "threads" else asynchronous, rounds=1)
+    assert isinstance(first, Refuse)
+    assert second == Run(approved=True, decision=second.decision)
+
+
 @pytest.mark.parametrize(
     ("code", "of_hookd", "details", "tries"),
     [
