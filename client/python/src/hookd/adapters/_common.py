@@ -52,7 +52,8 @@ class Asker:
         self._on_decision = on_decision
 
     def ask(self, event: str, payload: Params | None = None, **call: Any) -> Gate:
-        """Asks and waits, on this thread. Raises `TypeError` for the session of an `AsyncClient`."""
+        """Asks and waits, on this thread. `call` is as for `Session.trigger`; `amend` changes the request that goes.
+        Raises `TypeError` for the session of an `AsyncClient`."""
         if isinstance(self.session, AsyncSession):
             raise TypeError("this run is not on asyncio: it needs the session of a `Client`")
         return self._told(self._ask(self.session, event, payload, call))
@@ -75,6 +76,7 @@ class Asker:
 
     def _request(self, event: str, payload: Params | None, call: dict[str, Any]) -> v1.TriggerRequest | CallError:
         template = self.session.template
+        amend: Callable[[v1.TriggerRequest], None] | None = call.pop("amend", None)
         request = new_request(template, event, payload, **call)
         if isinstance(request, CallError):
             return request
@@ -85,6 +87,8 @@ class Asker:
         request.capabilities.supported.extend(pb.Capability.ValueType(number) for number in can)
         if not request.caller.agent:
             request.caller.agent = self._agent
+        if amend is not None:
+            amend(request)
         return request
 
     def _told(self, gate: Gate) -> Gate:
@@ -134,6 +138,25 @@ def new_result(gate: Gate) -> Any:
     """The result to show in the place of the one that was sent, as frameworks have it; `ABSENT`: that one stays."""
     result: Json | None = getattr(gate, "result", None)
     return ABSENT if result is None else natural(result)
+
+
+def in_shape_of(original: Any, text: str) -> Any:
+    """A result in the shape of `original` that shows `text` in its first string and nothing in the others, for agents
+    that ignore a result of another shape, and would show the original. Values of `type`, by which such shapes tell their
+    variants, stay."""
+    left = [text]
+
+    def fill(value: Any) -> Any:
+        if isinstance(value, str):
+            return left.pop() if left else ""
+        if isinstance(value, list):
+            return [fill(item) for item in value]
+        if isinstance(value, dict):
+            return {key: item if key == "type" else fill(item) for key, item in value.items()}
+        return value
+
+    shaped = fill(original)
+    return text if left else shaped
 
 
 def text_of(value: object) -> str:
