@@ -51,14 +51,14 @@ impl Recorder {
     pub fn decision(&self, trigger: &Trigger, decision: &Decision, took: Duration) {
         self.log.decided(|put| audit::fields(trigger, decision, took, put));
         self.metrics.decided(trigger, decision, took);
-        for result in &decision.results {
-            if result.outcome != Outcome::Queued {
+        self.metrics.handlers(decision.results.iter().filter(|result| result.outcome != Outcome::Queued).map(
+            |result| {
                 let mode = if result.is_shadow() { "shadow" } else { "sync" };
-                self.metrics.handler(&result.rule, result.outcome, &result.ran, mode);
-            }
-            if result.is_forgiven() {
-                self.metrics.forgiven(&result.rule, &result.ran);
-            }
+                (&*result.rule, result.outcome, &result.ran, mode)
+            },
+        ));
+        for result in decision.results.iter().filter(|result| result.is_forgiven()) {
+            self.metrics.forgiven(&result.rule, &result.ran);
         }
     }
 
@@ -79,7 +79,7 @@ impl Recorder {
             Ok(answer) => Outcome::Gave(answer.verdict),
             Err(_) => Outcome::Failed,
         };
-        self.metrics.handler(rule, outcome, ran, mode);
+        self.metrics.handlers([(rule, outcome, ran, mode)]);
     }
 
     /// Everything in the text form of OpenMetrics.

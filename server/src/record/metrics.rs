@@ -2,9 +2,9 @@
 //! at most 500 of them; tools, sessions and agents are never labels.
 
 use std::{
-    collections::HashSet,
+    collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
+        Arc, Mutex, OnceLock, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -21,7 +21,7 @@ use tonic::Code;
 use super::Gauges;
 use crate::{
     catalog::Live,
-    model::{Decision, Outcome, Ran, Rule, Trigger},
+    model::{Decision, Outcome, Ran, Rule, Trigger, Verdict},
 };
 
 /// How many managed rules are named; the others are `other`.
@@ -49,8 +49,11 @@ pub(super) struct Metrics {
     revision: Family<Revision, Gauge>,
     loaded_rules: Family<Loaded, Gauge>,
     gauges: Mutex<Option<Gauges>>,
-    named_rules: RwLock<HashSet<Arc<str>>>,
+    named_rules: RwLock<HashMap<Arc<str>, PerOutcome>>,
 }
+
+/// The counters of one rule that are in use, by the place of the outcome in [`place`].
+type PerOutcome = [OnceLock<Counter>; 7];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Called {
@@ -156,16 +159,56 @@ impl Metrics {
         self.forgiven.get_or_create(&Forgiven { tier: rule.tier.name(), failure: failure(ran) }).inc();
     }
 
-    pub(super) fn handler(&self, rule: &Rule, outcome: Outcome, ran: &Ran, mode: &'static str) {
-        let (kind, tier, outcome) = (rule.handler.kind(), rule.tier.name(), outcome.name());
-        self.handlers.get_or_create(&Handled { kind, tier, mode, outcome, failure: failure(ran) }).inc();
-        if let Some(elapsed) = ran.elapsed {
-            self.handler_seconds.get_or_create(&Kind { kind }).observe(elapsed.as_secs_f64());
+    /// Handlers that ran for one call, each with its rule and its `mode`. Those beside each other that have the same labels,
+    /// as most have, are counted at once.
+    pub(super) fn handlers<'r>(&self, all: impl IntoIterator<Item = (&'r Rule, Outcome, &'r Ran, &'static str)>) {
+        let mut same: Option<(Handled, u64)> = None;
+        let count = |(labels, count): (Handled, u64)| self.handlers.get_or_create(&labels).inc_by(count);
+        for (rule, outcome, ran, mode) in all {
+            let kind = rule.handler.kind();
+            let labels = Handled { kind, tier: rule.tier.name(), mode, outcome: outcome.name(), failure: failure(ran) };
+            match &mut same {
+                Some((known, count)) if *known == labels => *count = count.saturating_add(1),
+                _ => {
+                    same.replace((labels, 1)).map(count);
+                }
+            }
+            if let Some(elapsed) = ran.elapsed {
+                self.handler_seconds.get_or_create(&Kind { kind }).observe(elapsed.as_secs_f64());
+            }
+            if rule.tier == Tier::Managed {
+                self.managed(&rule.id, outcome);
+            }
         }
-        if rule.tier == Tier::Managed {
-            let rule = if self.is_named(&rule.id) { Arc::clone(&rule.id) } else { Arc::from("other") };
-            self.rules.get_or_create(&OfRule { rule, outcome }).inc();
+        same.map(count);
+    }
+
+    /// An outcome of a managed rule. The first [`NAMED_RULES`] rules are named.
+    fn managed(&self, id: &Arc<str>, outcome: Outcome) {
+        let counter = |rule: &Arc<str>| {
+            let labels = OfRule { rule: Arc::clone(rule), outcome: outcome.name() };
+            self.rules.get_or_create(&labels).clone()
+        };
+        let count = |rule: &PerOutcome| {
+            if let Some(place) = rule.get(place(outcome)) {
+                place.get_or_init(|| counter(id)).inc();
+            }
+        };
+        let named = self.named_rules.read().unwrap_or_else(PoisonError::into_inner);
+        match named.get(id) {
+            Some(rule) => return count(rule),
+            None if named.len() >= NAMED_RULES => return self.other(outcome),
+            None => drop(named),
         }
+        let mut named = self.named_rules.write().unwrap_or_else(PoisonError::into_inner);
+        if named.len() >= NAMED_RULES && !named.contains_key(id) {
+            return self.other(outcome);
+        }
+        count(named.entry(Arc::clone(id)).or_default());
+    }
+
+    fn other(&self, outcome: Outcome) {
+        self.rules.get_or_create(&OfRule { rule: Arc::from("other"), outcome: outcome.name() }).inc();
     }
 
     pub(super) fn exposition(&self) -> String {
@@ -180,17 +223,6 @@ impl Metrics {
         // Writing to a string does not fail.
         let _ = text::encode(&mut text, &self.registry);
         text
-    }
-
-    /// Whether the managed rule `id` is one of those that are named; the first ones are.
-    fn is_named(&self, id: &Arc<str>) -> bool {
-        let named = self.named_rules.read().unwrap_or_else(PoisonError::into_inner);
-        if named.contains(id) || named.len() >= NAMED_RULES {
-            return named.contains(id);
-        }
-        drop(named);
-        let mut named = self.named_rules.write().unwrap_or_else(PoisonError::into_inner);
-        named.len() < NAMED_RULES && named.insert(Arc::clone(id)) || named.contains(id)
     }
 
     fn show_loads(&self, live: &Live) {
@@ -230,6 +262,18 @@ impl Metrics {
         r.register("last_good_load_age_seconds", "Age of the last load that was accepted", self.age.clone());
         r.register("catalog_info", "The revision in force", self.revision.clone());
         r.register("rules", "Rules in force by tier; those in mode shadow are not enforced", self.loaded_rules.clone());
+    }
+}
+
+fn place(outcome: Outcome) -> usize {
+    match outcome {
+        Outcome::Gave(Verdict::None) => 0,
+        Outcome::Gave(Verdict::Allow) => 1,
+        Outcome::Gave(Verdict::Ask) => 2,
+        Outcome::Gave(Verdict::Defer) => 3,
+        Outcome::Gave(Verdict::Block) => 4,
+        Outcome::Failed => 5,
+        Outcome::Queued => 6,
     }
 }
 
