@@ -62,7 +62,7 @@ export interface ToolCallDetails {
   readonly mcpServer?: string;
   /** Name of the tool on that server. */
   readonly mcpTool?: string;
-  /** How long the tool ran, in milliseconds. */
+  /** How long the tool ran, in milliseconds; fractions are rounded. */
   readonly elapsedMs?: number;
 }
 
@@ -76,11 +76,18 @@ export interface EventDetails extends Omit<SessionOptions, "ownRules"> {
   readonly requestId?: string;
 }
 
+/** What is sent with each event of a session, for the rest of this package. */
+export let templateOf: (session: Session) => Fields;
+
 /** One session of an agent: asks about its events, each with what was set here and the time of the call. */
 export class Session {
   readonly #client: Client;
   readonly #ownRules: OwnRules | undefined;
   readonly #template: Fields;
+
+  static {
+    templateOf = (session) => session.#template;
+  }
 
   /** By {@link Client.session}. */
   constructor(client: Client, id: string, { ownRules, ...template }: SessionOptions) {
@@ -172,7 +179,7 @@ export class Session {
 function toolCallOf({ params, result, elapsedMs, ...rest }: ToolCallDetails): NonNullable<Fields["toolCall"]> {
   return {
     ...rest,
-    ...(elapsedMs !== undefined && { elapsed: durationFromMs(elapsedMs) }),
+    ...(elapsedMs !== undefined && { elapsed: durationFromMs(Math.round(elapsedMs)) }),
     paramsJson: params === undefined ? "" : objectText(params, "parameters"),
     ...(result !== undefined && { resultJson: said(result, "result") }),
   };
