@@ -117,7 +117,8 @@ def _text(text: str) -> dict[str, Any]:
 
 def _events(block: dict[str, Any]) -> bytes:
     usage = {"input_tokens": 1, "output_tokens": 1}
-    message = {"id": "m", "type": "message", "role": "assistant", "model": "script", "content": [], "usage": usage}
+    message: dict[str, Any] = {"id": "m", "type": "message", "role": "assistant", "model": "script", "content": []}
+    message |= {"usage": usage}
     message |= {"stop_reason": None, "stop_sequence": None}
     if block["type"] == "tool_use":
         start, stop = {**block, "input": {}}, "tool_use"

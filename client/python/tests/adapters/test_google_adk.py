@@ -177,7 +177,7 @@ def test_a_failure_is_told(agent: NewAgent, start: Start) -> None:
 def test_stop_makes_it_go_on(agent: NewAgent, start: Start) -> None:
     one = agent(start(STOP_ONCE).address)
     assert final(one.run()) == "done again"
-    assert signed((one.model.seen[-1][-1].parts or ())[0].text, "check it again", "again")
+    assert signed([part.text for part in one.model.seen[-1][-1].parts or ()], "check it again", "again")
     assert len(one.told) == 5
 
 

@@ -66,11 +66,12 @@ def says(text: str) -> Any:
 
 
 def tool_of(add: Adder, **options: Any) -> sdk.FunctionTool:
-    @sdk.function_tool(name_override="add", **options)
     def one(a: int, b: int = 2) -> str:
         return add(a, b)
 
-    return one
+    tool = sdk.function_tool(one, name_override="add", **options)
+    assert isinstance(tool, sdk.FunctionTool)
+    return tool
 
 
 class Agent:

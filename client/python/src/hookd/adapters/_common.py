@@ -80,8 +80,8 @@ class Asker:
         request = new_request(template, event, payload, **call)
         if isinstance(request, CallError):
             return request
-        own = set(template.capabilities.supported) if template.HasField("capabilities") else None
-        can = [capability for capability in self._can.get(event, ()) if own is None or capability in own]
+        own = set(map(int, template.capabilities.supported)) if template.HasField("capabilities") else None
+        can = [capability for capability in self._can.get(event, ()) if own is None or int(capability) in own]
         request.capabilities.SetInParent()
         del request.capabilities.supported[:]
         request.capabilities.supported.extend(pb.Capability.ValueType(number) for number in can)

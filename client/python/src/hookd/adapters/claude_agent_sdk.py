@@ -126,7 +126,8 @@ def _call(input: Any, tool_use_id: str | None) -> dict[str, Any]:
 
 
 def _answer(input: Any, gate: Gate) -> dict[str, Any]:
-    event, answer = input["hook_event_name"], {}
+    event = input["hook_event_name"]
+    answer: dict[str, Any] = {}
     specific: dict[str, Any] = {}
     messages = [note.text for note in gate.decision.system_messages]
     if messages:

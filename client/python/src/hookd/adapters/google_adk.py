@@ -75,7 +75,7 @@ class _Call:
     notes: list[str] = field(default_factory=list)
 
 
-class HookdPlugin(BasePlugin):  # type: ignore[misc]
+class HookdPlugin(BasePlugin):
     """Asks hookd in all agents of a runner."""
 
     def __init__(self, session: AnySession, *, name: str = "hookd", on_decision: OnDecision = None) -> None:

@@ -112,22 +112,22 @@ class HookdMiddleware(AgentMiddleware[HookdState, Any, Any]):
         return await self._drive_async(_tool_call(request), handler)
 
     @hook_config(can_jump_to=["end"])
-    def before_agent(self, state: HookdState, runtime: Any) -> dict[str, Any] | None:
+    def before_agent(self, state: HookdState, runtime: Any) -> Any:
         """Asks about the prompt."""
         return self._drive(_prompt(state), None)
 
     @hook_config(can_jump_to=["end"])
-    async def abefore_agent(self, state: HookdState, runtime: Any) -> dict[str, Any] | None:
+    async def abefore_agent(self, state: HookdState, runtime: Any) -> Any:
         """Asks about the prompt."""
         return await self._drive_async(_prompt(state), None)
 
     @hook_config(can_jump_to=["model"])
-    def after_agent(self, state: HookdState, runtime: Any) -> dict[str, Any] | None:
+    def after_agent(self, state: HookdState, runtime: Any) -> Any:
         """Asks whether the agent may stop."""
         return self._drive(_stop(state), None)
 
     @hook_config(can_jump_to=["model"])
-    async def aafter_agent(self, state: HookdState, runtime: Any) -> dict[str, Any] | None:
+    async def aafter_agent(self, state: HookdState, runtime: Any) -> Any:
         """Asks whether the agent may stop."""
         return await self._drive_async(_stop(state), None)
 
@@ -179,7 +179,7 @@ def _throwing(steps: _Steps, error: Exception) -> Callable[[], Any]:
 def _tool_call(request: ToolCallRequest) -> _Steps:
     call = request.tool_call
     name, args, id = call["name"], call["args"], call["id"] or ""
-    about = {"tool": name, "params": args, "tool_use_id": id}
+    about: dict[str, Any] = {"tool": name, "params": args, "tool_use_id": id}
     gate: Gate = yield _Event("PreToolUse", call=about)
 
     def refused(why: str) -> ToolMessage:
