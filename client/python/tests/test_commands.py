@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import queue
@@ -15,7 +16,7 @@ from typing import Any
 
 import grpc
 import pytest
-from hookd import Ask, CallErrorKind, Refuse, Run, v1
+from hookd import Ask, AsyncClient, CallErrorKind, Refuse, Run, v1
 from hookd.commands import AgentProgram, AgentSide, Detached, NotPermitted, OfferedCommand, OfferedRules, OfferTier
 from hookd.v1 import hook_service_pb2 as pb
 from support import ALLOW, LIMIT, Asker, Hookd, Scripted, end_with, pre_tool_use, response
@@ -239,6 +240,34 @@ def test_the_answer_ends_what_still_runs(ask: Asker, tmp_path: Path) -> None:
     assert commands.shutdown() == 0
     with pytest.raises(ProcessLookupError):
         os.kill(int(pids.get()), 0)
+
+
+def test_a_call_that_is_cancelled_ends_what_runs(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    os.mkfifo(pid)
+    file = OfferedRules(OfferTier.SHARED, "/x", f"echo $$ > {pid}; exec sleep 1000".encode())
+    commands = AgentSide(lines, offers=[file])
+
+    def stream(requests: Iterator[Sent], _: grpc.ServicerContext) -> Iterator[Came]:
+        next(requests)
+        yield command(1, file.sha256, 0)
+        for _request in requests:
+            pass
+
+    async def cancelled(address: str) -> int:
+        async with AsyncClient(address, on_unavailable=ALLOW) as client:
+            call = asyncio.create_task(client.trigger(pre_tool_use(), commands=commands))
+            started = int(await asyncio.to_thread(pid.read_text))
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            return started
+
+    with Scripted(stream=stream) as server:
+        started = asyncio.run(cancelled(server.address))
+    assert commands._places.wait_until_empty(time.monotonic() + LIMIT) == 0  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(ProcessLookupError):
+        os.kill(started, 0)
 
 
 def test_what_nobody_waits_for_runs_on_or_is_handed_over(ask: Asker, tmp_path: Path) -> None:

@@ -51,7 +51,8 @@ def fork_and_ask(asks: str) -> None:
             say(asyncio.run(ask_async()))
         sys.stdout.flush()
         os._exit(0)
-    os.waitpid(pid, 0)
+    if os.WIFSIGNALED(os.waitpid(pid, 0)[1]):
+        print("ended by a signal", flush=True)
 
 
 async def on_asyncio(asks: str, *, in_a_call: bool = False) -> None:
