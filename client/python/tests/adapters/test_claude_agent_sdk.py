@@ -24,7 +24,6 @@ from claude_agent_sdk import (
     query,
     tool,
 )
-from hookd.adapters._common import in_shape_of
 from hookd.adapters.claude_agent_sdk import hookd_hooks
 from rules import (
     PROMPT_BLOCK,
@@ -310,17 +309,6 @@ def test_without_hookd_the_policy_decides(agent: NewAgent) -> None:
     one = agent()
     one.run(dead())
     assert one.model.seen == []
-
-
-def test_a_text_takes_the_shape_of_what_it_replaces() -> None:
-    for original, shown in (
-        ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}],) * 2,
-        ({"stdout": "a", "stderr": "b", "interrupted": False}, {"stdout": "x", "stderr": "", "interrupted": False}),
-        ({"count": 1}, "x"),
-    ):
-        if isinstance(original, list):
-            shown = [{"type": "text", "text": "x"}, {"type": "text", "text": ""}]
-        assert in_shape_of(original, "x") == shown
 
 
 def test_the_example(tmp_path: Path, model: Model, start: Start) -> None:

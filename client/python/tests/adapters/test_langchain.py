@@ -32,6 +32,7 @@ from rules import (
 from hookd import AgentHalted, Client, Decision, OnUnavailable
 from hookd.adapters.langchain import HookdMiddleware
 from langchain.agents import create_agent
+from langchain.tools import ToolRuntime
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -209,6 +210,40 @@ def test_the_session_of_the_other_client_cannot_be_asked_from_threads(start: Sta
                 agent.invoke({"messages": [HumanMessage("hi")]})
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_a_tool_that_answers_by_a_command_is_judged_too(start: Start, shown: bool) -> None:
+    @tool("add")
+    def one(a: int, b: int, runtime: ToolRuntime) -> Command[Any]:
+        """Adds."""
+        message = ToolMessage("secret", tool_call_id=runtime.tool_call_id)
+        return Command(update={"messages": [message]})
+
+    rules = [ADD_BLOCK if not shown else RESULT_HIDE]
+    model = Script(turns=[calls(a=1, b=2), AIMessage("done")], seen=[])
+    with session(start(*rules).address) as asks:
+        create_agent(model, [one], middleware=[HookdMiddleware(asks)]).invoke({"messages": [HumanMessage("hi")]})
+    (message,) = [message for message in model.seen[-1] if isinstance(message, ToolMessage)]
+    assert message.content == "***" if shown else signed(message.content, "no adding today", "no-add")
+
+
+def test_a_tool_that_fails_is_told_of(start: Start) -> None:
+    @tool("add")
+    def one(a: int, b: int) -> str:
+        """Adds."""
+        raise ValueError("broken")
+
+    told: list[Decision] = []
+    model = Script(turns=[calls(a=1, b=2)], seen=[])
+    halts = rule("enough", "PostToolUseFailure", "^add$", halt=True, haltReason="enough")
+    for rules, error in (((), ValueError), ((halts,), AgentHalted)):
+        model.seen.clear()
+        with session(start(*rules).address) as asks:
+            agent = create_agent(model, [one], middleware=[HookdMiddleware(asks, on_decision=told.append)])
+            with pytest.raises(error):
+                agent.invoke({"messages": [HumanMessage("hi")]})
+    assert len(told) == 6
 
 
 def test_the_example(start: Start) -> None:

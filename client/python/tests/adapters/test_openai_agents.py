@@ -12,7 +12,10 @@ pytest.importorskip("agents.tool_guardrails", reason="openai-agents is not insta
 
 import agents as sdk
 from agents.items import ModelResponse
+from agents.mcp import MCPServer
 from agents.usage import Usage
+from mcp.types import CallToolResult, TextContent
+from mcp.types import Tool as MCPTool
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 from rules import (
     ADD_ASK,
@@ -225,6 +228,36 @@ def test_agents_that_are_handed_over_to_are_guarded_and_what_cannot_be_is_refuse
                 hookd.guard(sdk.Agent(name="one", tools=[tool]))
         HookdAgents(asks, unguarded=["web_search"]).guard(sdk.Agent(name="one", tools=[sdk.WebSearchTool()]))
         hookd.guard(sdk.Agent(name="one", tools=[hookd.guard(second).as_tool("two", "the second")]))
+
+
+def test_tools_of_mcp_servers_are_guarded(start: Start) -> None:
+    called: list[Any] = []
+
+    class Server(MCPServer):
+        name = "sums"
+
+        async def connect(self) -> None: ...
+
+        async def cleanup(self) -> None: ...
+
+        async def list_tools(self, run_context: Any = None, agent: Any = None) -> Any:
+            return [MCPTool(name="add", description="Adds.", inputSchema={"type": "object", "properties": {}})]
+
+        async def call_tool(self, tool_name: str, arguments: Any, meta: Any = None) -> Any:
+            called.append(arguments)
+            return CallToolResult(content=[TextContent(type="text", text="sum 3")])
+
+        async def list_prompts(self) -> Any: ...
+
+        async def get_prompt(self, name: str, arguments: Any = None) -> Any: ...
+
+    for rules, ran in (((), [{"a": 1, "b": 2}]), ((ADD_REWRITE,), [{"a": 40, "b": 2}]), ((ADD_BLOCK,), [])):
+        called.clear()
+        model = Script(calls('{"a": 1, "b": 2}'), says("done"))
+        agent = sdk.Agent(name="one", model=model, mcp_servers=[Server()])
+        with session(start(*rules).address) as asks:
+            assert asyncio.run(HookdAgents(asks).run(agent, "hi")).final_output == "done"
+        assert called == ran
 
 
 def test_the_example(start: Start) -> None:
