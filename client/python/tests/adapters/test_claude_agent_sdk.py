@@ -278,6 +278,14 @@ def test_a_failure_is_told(agent: NewAgent, start: Start) -> None:
     assert one.model.result()[0] and signed(one.model.said(), "try again", "try")
 
 
+def test_a_rewrite_that_cannot_be_said_to_it_blocks(agent: NewAgent, start: Start, tmp_path: Path) -> None:
+    (tmp_path / "modified").write_text('{"modifiedParams":{"a":1,"b":0.12345678901234567890123}}')
+    handler = {"type": "command", "command": f"cat {tmp_path / 'modified'}"}
+    one = agent()
+    one.run(start({"event": "PreToolUse", "matcher": f"^{ADD}$", "handler": handler}).address)
+    assert one.adder.ran == [] and one.model.result()[0]
+
+
 def test_stop_makes_it_go_on(agent: NewAgent, start: Start) -> None:
     one = agent()
     assert one.run(start(STOP_ONCE).address).result == "done again"
