@@ -35,7 +35,7 @@ async function installed(t: TestContext): Promise<string> {
     assert.ok(names.includes(name), name);
   }
   assert.deepEqual(
-    names.filter((name) => !/^(?:LICENSE|README\.md|package\.json|dist\/.*\.(?:js|d\.ts))$/.test(name)),
+    names.filter((name) => !/^(?:LICENSE|README\.md|ADAPTERS\.md|package\.json|dist\/.*\.(?:js|d\.ts))$/.test(name)),
     [],
   );
   // The versions that this commit was tested with.

@@ -70,6 +70,9 @@ test("a session sends what was set and the call", async (t) => {
   expect("PostToolUse", { toolCall: toolCall({ paramsJson: "{}", resultJson: "null" }) });
   await session.postToolUse("bash", {}, undefined);
   expect("PostToolUse", { toolCall: toolCall({ paramsJson: "{}" }) });
+  await session.trigger("PostToolUse", { toolCall: { tool: "bash", elapsedMs: 1500.7 } });
+  const elapsed = { $typeName: "google.protobuf.Duration", seconds: 1n, nanos: 501_000_000 };
+  expect("PostToolUse", { toolCall: toolCall({ elapsed }) });
   await session.userPromptSubmit('say "hi"\n');
   expect("UserPromptSubmit", { payloadJson: '{"prompt":"say \\"hi\\"\\n"}' });
   await session.sessionStart("startup");

@@ -8,53 +8,38 @@
  * - A stop that may not be is another round with the reason as the next message. It has no bound but the rules' own:
  *   `stop_hook_active` tells them.
  * - A halt rejects with {@link AgentHalted}.
- * - `guard` gives the tools alone, for `streamText`, agents and the like: nobody asks about prompt and stop then, and a halt
- *   is a tool error on this call and every later one.
- * - Tools that run elsewhere (at the provider, in the browser) cannot be guarded: `guard` refuses them, unless they are named
- *   in `unguarded`. Results that a tool streams before its last one are not shown.
+ * - `guard` gives the tools alone, for `streamText`, agents and the like: nobody asks about prompt and stop then, and a
+ *   halt is a tool error on this call and every later one.
+ * - Tools that run elsewhere (at the provider, in the browser) cannot be guarded: `guard` refuses them, unless they are
+ *   named in `unguarded`. Results that a tool streams before its last one are not shown.
  *
  * @module
  */
 
-import { generateText, type ModelMessage, type Tool, type ToolExecutionOptions, type ToolSet } from "ai";
+import { generateText, type ModelMessage, type Tool, type ToolSet } from "ai";
 
 import { unhandled, type Gate, type HaltGate } from "../gate.js";
-import { Capability } from "../gen/hookd/v1/hook_service_pb.js";
 import type { Session } from "../session.js";
 import {
   AgentHalted,
   beside,
   context,
   FrameworkAsker,
+  IN_A_LOOP,
+  lostDigits,
   messageOf,
   plain,
   refusal,
+  rewritten,
   sendable,
   signed,
   textOf,
   WaitingGates,
   type AdapterOptions,
   type After,
-  type Can,
 } from "./common.js";
 
 export { AgentHalted, haltIn, type AdapterOptions } from "./common.js";
-
-/** What it can carry out on each event. */
-const CAN: Can = {
-  PreToolUse: [
-    Capability.ASK,
-    Capability.DEFER,
-    Capability.BLOCK,
-    Capability.MODIFY_PARAMS,
-    Capability.ADDITIONAL_CONTEXT,
-    Capability.HALT,
-  ],
-  PostToolUse: [Capability.BLOCK, Capability.MODIFY_RESULT, Capability.ADDITIONAL_CONTEXT, Capability.HALT],
-  PostToolUseFailure: [Capability.BLOCK, Capability.ADDITIONAL_CONTEXT, Capability.HALT],
-  UserPromptSubmit: [Capability.BLOCK, Capability.ADDITIONAL_CONTEXT, Capability.HALT],
-  Stop: [Capability.FORCE_CONTINUE, Capability.HALT],
-};
 
 /** A prompt that no model has seen. Its message is the reason. */
 export class PromptRefused extends Error {
@@ -80,6 +65,12 @@ export interface HookdToolsOptions extends AdapterOptions {
 }
 
 type GenerateText = typeof generateText;
+// Not by its name: it has another shape in each version of the SDK.
+type ToolExecutionOptions = Parameters<NonNullable<Tool["execute"]>>[1];
+
+interface FormerNames {
+  readonly experimental_prepareStep?: Parameters<GenerateText>[0]["prepareStep"];
+}
 
 /** Asks hookd for tools of the Vercel AI SDK. */
 export class HookdTools {
@@ -89,7 +80,7 @@ export class HookdTools {
 
   /** Asks in this session. */
   constructor(session: Session, { unguarded = [], ...options }: HookdToolsOptions = {}) {
-    this.#asker = new FrameworkAsker(session, "ai-sdk", CAN, options);
+    this.#asker = new FrameworkAsker(session, "ai-sdk", IN_A_LOOP, options);
     this.#unguarded = new Set(unguarded);
   }
 
@@ -100,8 +91,10 @@ export class HookdTools {
    */
   readonly generateText: GenerateText = (async (given: Parameters<GenerateText>[0]) => {
     const halts: HaltGate[] = [];
-    const { abortSignal: signal, prompt, messages, stopWhen, prepareStep, ...rest } = given;
-    const asked: ModelMessage[] = messages ?? (typeof prompt === "string" ? [{ role: "user", content: prompt }] : prompt);
+    const { abortSignal: signal, prompt, messages, stopWhen, ...rest } = given;
+    const { prepareStep = (given as FormerNames).experimental_prepareStep } = given;
+    const asked: ModelMessage[] =
+      messages ?? (typeof prompt === "string" ? [{ role: "user", content: prompt }] : (prompt ?? []));
     let next = await this.#prompt(asked, signal);
     const throwHalt = () => {
       const [halt] = halts;
@@ -135,7 +128,11 @@ export class HookdTools {
       if (gate.kind !== "continue") {
         return result;
       }
-      next = [...next, ...result.response.messages, { role: "user", content: signed(gate.reason, gate.decision, "go on") }];
+      next = [
+        ...next,
+        ...result.response.messages,
+        { role: "user", content: signed(gate.reason, gate.decision, "go on") },
+      ];
     }
   }) as GenerateText;
 
@@ -159,7 +156,9 @@ export class HookdTools {
       if (this.#unguarded.has(name)) {
         return tool;
       }
-      throw new TypeError(`the tool ${name} runs where hookd cannot be asked; leave it out, or name it in \`unguarded\``);
+      throw new TypeError(
+        `the tool ${name} runs where hookd cannot be asked; leave it out, or name it in \`unguarded\``,
+      );
     }
     const own = tool.needsApproval;
     const needsApproval: Tool["needsApproval"] = async (params: object, options) => {
@@ -184,7 +183,13 @@ export class HookdTools {
     return { ...tool, needsApproval, execute } as Tool;
   }
 
-  async #run(name: string, tool: Tool, given: object, options: ToolExecutionOptions, halts: HaltGate[]): Promise<unknown> {
+  async #run(
+    name: string,
+    tool: Tool,
+    given: object,
+    options: ToolExecutionOptions,
+    halts: HaltGate[],
+  ): Promise<unknown> {
     const { toolCallId, messages, abortSignal: signal } = options;
     const [halt] = halts;
     if (halt !== undefined) {
@@ -212,7 +217,10 @@ export class HookdTools {
       default:
         return unhandled(gate);
     }
-    const params: object = gate.params?.value() ?? given;
+    const params: object | undefined = gate.params === undefined ? given : rewritten(gate.params);
+    if (params === undefined) {
+      throw new ToolRefused(lostDigits(gate));
+    }
     const call = { ...about, params: gate.params ?? given };
     const begun = performance.now();
     let result: unknown;
@@ -225,7 +233,10 @@ export class HookdTools {
       throw notes.length === 0 ? error : new Error(beside(messageOf(error), notes), { cause: error });
     }
     const elapsedMs = performance.now() - begun;
-    const after = await heard(this.#asker.askAfter({ ...call, elapsedMs, result: sendable(result) }, { signal }), halts);
+    const after = await heard(
+      this.#asker.askAfter({ ...call, elapsedMs, result: sendable(result) }, { signal }),
+      halts,
+    );
     const shown = after.result === undefined ? result : plain(after.result);
     const notes = [...context(gate), ...after.notes];
     return notes.length === 0 ? shown : beside(textOf(shown), notes);

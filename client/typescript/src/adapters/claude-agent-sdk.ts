@@ -2,10 +2,11 @@
  * Claude Agent SDK: hooks for the options of `query`.
  *
  * - A block is the SDK's own: a denied call, feedback beside a result, a refused prompt, an agent that goes on.
- * - A question goes the SDK's way: to `canUseTool`, or to a no where there is none. It cannot suspend: hookd downgrades that.
+ * - A question goes the SDK's way: to `canUseTool`, or to a no where there is none. It cannot suspend: hookd downgrades
+ *   that.
  * - A halt ends the query: no more turns, with the reason in its messages.
- * - A tool's result is replaced in the form of the tool's output. What hookd gives in its place where it cannot be asked
- *   keeps that form.
+ * - A tool's result is replaced in the form of the tool's output, without which the SDK would show the original: what
+ *   has another form stands as a text in its first string.
  * - Hooks of the SDK that fail let the action go ahead; these block it.
  *
  * @module
@@ -15,26 +16,30 @@ import type { HookCallbackMatcher, HookEvent, HookInput, SyncHookJSONOutput } fr
 
 import { unhandled, type Gate } from "../gate.js";
 import { Capability } from "../gen/hookd/v1/hook_service_pb.js";
-import type { JsonObject, JsonText } from "../json-text.js";
 import type { EventDetails, Session, ToolCallDetails } from "../session.js";
-import { beside, context, FrameworkAsker, plain, sendable, signed, type AdapterOptions, type Can } from "./common.js";
+import {
+  beside,
+  context,
+  FrameworkAsker,
+  IN_A_LOOP,
+  lostDigits,
+  plain,
+  rewritten,
+  sendable,
+  signed,
+  textOf,
+  type AdapterOptions,
+  type Can,
+} from "./common.js";
 
 export type { AdapterOptions } from "./common.js";
 
 /** The events that are asked about, and what can be carried out on each. */
 const CAN = {
-  PreToolUse: [
-    Capability.ASK,
-    Capability.BLOCK,
-    Capability.MODIFY_PARAMS,
-    Capability.ADDITIONAL_CONTEXT,
-    Capability.HALT,
-  ],
-  PostToolUse: [Capability.BLOCK, Capability.MODIFY_RESULT, Capability.ADDITIONAL_CONTEXT, Capability.HALT],
-  PostToolUseFailure: [Capability.BLOCK, Capability.ADDITIONAL_CONTEXT, Capability.HALT],
-  UserPromptSubmit: [Capability.BLOCK, Capability.ADDITIONAL_CONTEXT, Capability.HALT],
-  // Context would make it go on, whatever the verdict.
-  Stop: [Capability.FORCE_CONTINUE, Capability.HALT],
+  ...IN_A_LOOP,
+  // It takes a delay in some sessions, ignores it in others, and does not say which: an ignored one would be a consent.
+  PreToolUse: IN_A_LOOP.PreToolUse.filter((one) => one !== Capability.DEFER),
+  // As at `Stop`, context would make it go on, whatever the verdict.
   SubagentStop: [Capability.FORCE_CONTINUE, Capability.HALT],
   SubagentStart: [Capability.ADDITIONAL_CONTEXT],
   SessionStart: [Capability.ADDITIONAL_CONTEXT, Capability.HALT],
@@ -78,8 +83,8 @@ function detailsOf(input: HookInput): EventDetails {
     transcriptPath: transcript_path,
     cwd,
     ...(permission_mode !== undefined && { permissionMode: permission_mode }),
-    // The session is named by the one that asks.
-    payload: { ...payload, claude_session_id: session_id },
+    // The one that asks has named the session.
+    payload: { ...payload, session_id },
   };
   if (typeof tool_name !== "string") {
     return details;
@@ -114,9 +119,11 @@ function outputOf(input: HookInput, gate: Gate): SyncHookJSONOutput {
     Object.assign(output, { decision: "block", reason });
   }
   if (event === "PostToolUse" && "result" in gate && gate.result !== undefined) {
-    // In place of an answer there is only a text, and the SDK shows the original where the form is another.
-    const shown = gate.decision.error === undefined ? plain(gate.result) : inShapeOf(input.tool_response, reason);
-    specific["updatedToolOutput"] = shown;
+    const shown = plain(gate.result);
+    // The SDK shows the original where the form is another.
+    specific["updatedToolOutput"] = fits(shown, input.tool_response)
+      ? shown
+      : inShapeOf(input.tool_response, textOf(shown));
   }
   if (Object.keys(specific).length > 0) {
     output.hookSpecificOutput = { hookEventName: event, ...specific } as NonNullable<
@@ -146,16 +153,14 @@ function permission(gate: Gate, permissionDecisionReason: string): object {
   switch (gate.kind) {
     case "run":
     case "ask": {
-      const decision = gate.kind === "ask" ? "ask" : gate.approved ? "allow" : undefined;
-      const said = decision === "ask" ? { permissionDecision: decision, permissionDecisionReason } : { permissionDecision: decision };
-      const output = decision === undefined ? {} : said;
+      const asks = { permissionDecision: "ask", permissionDecisionReason };
+      const output = gate.kind === "ask" ? asks : gate.approved ? { permissionDecision: "allow" } : {};
       if (gate.params === undefined) {
         return output;
       }
-      const updatedInput = objectOf(gate.params);
+      const updatedInput = rewritten(gate.params);
       if (updatedInput === undefined) {
-        const why = "the rewritten parameters have numbers whose digits would be lost on the way to the tool";
-        return { permissionDecision: "deny", permissionDecisionReason: signed(why, gate.decision, "") };
+        return { permissionDecision: "deny", permissionDecisionReason: lostDigits(gate) };
       }
       return { ...output, updatedInput };
     }
@@ -169,10 +174,22 @@ function permission(gate: Gate, permissionDecisionReason: string): object {
   }
 }
 
-/** The parameters as the SDK sends them on. `undefined`: it would change them. */
-function objectOf(params: JsonText<JsonObject>): object | undefined {
-  const value = plain(params);
-  return typeof value === "object" && value !== null ? value : undefined;
+/** Whether a value has the form of a result: the same fields, and in a list what could stand there. */
+function fits(value: unknown, result: unknown): boolean {
+  if (typeof value !== "object" || typeof result !== "object" || value === null || result === null) {
+    return value === result || (typeof value === typeof result && typeof value !== "object");
+  }
+  if (Array.isArray(value) || Array.isArray(result)) {
+    const [items, places] = [value, result];
+    return (
+      Array.isArray(items) &&
+      Array.isArray(places) &&
+      items.every((item: unknown) => places.some((place: unknown) => fits(item, place)))
+    );
+  }
+  const fields = new Map<string, unknown>(Object.entries(result));
+  const entries = Object.entries(value);
+  return entries.length === fields.size && entries.every(([key, one]) => fields.has(key) && fits(one, fields.get(key)));
 }
 
 /** `text` in the form of a result: in its first string, and nothing in the others. */

@@ -1,11 +1,15 @@
-/** What the adapters share: asking with what the framework can carry out, and texts and values for models and tools. @module */
+/**
+ * What the adapters share: asking with what the framework can carry out, and texts and values for models and tools.
+ *
+ * @module
+ */
 
 import { clone, create } from "@bufbuild/protobuf";
 
 import type { CallOptions } from "../asker.js";
 import { notice, unhandled, type Decision, type Gate, type HaltGate } from "../gate.js";
-import { CallerSchema, type Capability } from "../gen/hookd/v1/hook_service_pb.js";
-import { JsonText } from "../json-text.js";
+import { CallerSchema, Capability } from "../gen/hookd/v1/hook_service_pb.js";
+import { JsonText, type JsonObject } from "../json-text.js";
 import { writeJson } from "../json-write.js";
 import { templateOf, type EventDetails, type Session, type ToolCallDetails } from "../session.js";
 
@@ -17,6 +21,22 @@ export interface AdapterOptions {
 
 /** What a framework can carry out, by event. */
 export type Can = Readonly<Record<string, readonly Capability[]>>;
+
+/** What a loop can carry out whose tools and messages an adapter has in its hands. */
+export const IN_A_LOOP = {
+  PreToolUse: [
+    Capability.ASK,
+    Capability.DEFER,
+    Capability.BLOCK,
+    Capability.MODIFY_PARAMS,
+    Capability.ADDITIONAL_CONTEXT,
+    Capability.HALT,
+  ],
+  PostToolUse: [Capability.BLOCK, Capability.MODIFY_RESULT, Capability.ADDITIONAL_CONTEXT, Capability.HALT],
+  PostToolUseFailure: [Capability.BLOCK, Capability.ADDITIONAL_CONTEXT, Capability.HALT],
+  UserPromptSubmit: [Capability.BLOCK, Capability.ADDITIONAL_CONTEXT, Capability.HALT],
+  Stop: [Capability.FORCE_CONTINUE, Capability.HALT],
+} satisfies Can;
 
 /** A subagent that an event comes from. */
 export interface Subagent {
@@ -37,12 +57,12 @@ export class AgentHalted extends Error {
 }
 
 /**
- * The halt in an error that a framework threw: itself, or what it wraps (frameworks put errors of their own around those
- * of tools). `undefined`: it is about something else.
+ * The halt in an error that a framework threw: itself, or what it wraps (frameworks put errors of their own around
+ * those of tools). `undefined`: it is about something else.
  */
 export function haltIn(error: unknown): AgentHalted | undefined {
   const seen = new Set<unknown>();
-  for (let at = error; typeof at === "object" && at !== null && !seen.has(at); ) {
+  for (let at = error; typeof at === "object" && at !== null && !seen.has(at);) {
     if (at instanceof AgentHalted) {
       return at;
     }
@@ -53,8 +73,8 @@ export function haltIn(error: unknown): AgentHalted | undefined {
 }
 
 /**
- * Asks for a framework: each event goes with what the framework can carry out on it, and no more than the session says of
- * itself.
+ * Asks for a framework: each event goes with what the framework can carry out on it, and no more than the session says
+ * of itself.
  */
 export class FrameworkAsker {
   readonly #session: Session;
@@ -166,6 +186,20 @@ export function refusal(gate: Exclude<Gate, { kind: "run" }>, tool: string): str
   return signed(gate.reason, gate.decision, `the call of ${tool} was refused`);
 }
 
+/**
+ * Parameters that a rule has put in the place of the model's, as frameworks have them. `undefined`: they have a number
+ * that would lose digits there, and something else would run than was decided.
+ */
+export function rewritten(params: JsonText<JsonObject>): Record<string, unknown> | undefined {
+  const value = plain(params);
+  return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : undefined;
+}
+
+/** What the model is told of a call whose rewritten parameters cannot reach the tool. */
+export function lostDigits({ decision }: Gate): string {
+  return signed("the rewritten parameters have a number that would lose digits on the way to the tool", decision, "");
+}
+
 /** Texts of the rules for the model. */
 export function context(gate: Gate): string[] {
   return gate.decision.additionalContext.map(({ text }) => text);
@@ -176,7 +210,7 @@ export function beside(text: string, notes: readonly string[]): string {
   return [text, ...notes].filter((part) => part !== "").join("\n\n");
 }
 
-/** A value as frameworks have it, who read and write it by `JSON`: as it does where that keeps every digit, else the text. */
+/** A value as frameworks have it, who read and write by `JSON`, where that keeps every digit; else the text. */
 export function plain(json: JsonText): unknown {
   try {
     const value: unknown = JSON.parse(json.text);

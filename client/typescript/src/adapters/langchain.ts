@@ -1,10 +1,11 @@
 /**
  * LangChain and LangGraph: a middleware for `createAgent`.
  *
- * - A block is a tool message with `status: "error"`; a refused prompt is taken out, and the reason is the agent's answer.
- * - A question and a suspension are a LangGraph interrupt in the form of LangChain's own `humanInTheLoopMiddleware`, to be
- *   resumed by `new Command({ resume: { decisions: [{ type: "approve" }] } })` or `{ type: "reject", message }`; the agent
- *   needs a checkpointer. hookd is asked again when the run goes on.
+ * - A block is a tool message with `status: "error"`; a refused prompt is taken out, and the reason is the agent's
+ *   answer.
+ * - A question and a suspension are a LangGraph interrupt in the form of LangChain's own `humanInTheLoopMiddleware`, to
+ *   be resumed by `new Command({ resume: { decisions: [{ type: "approve" }] } })` or `{ type: "reject", message }`; the
+ *   agent needs a checkpointer. hookd is asked again when the run goes on.
  * - A stop that may not be is a new message for the model. LangGraph's own `recursionLimit` is the bound.
  * - A halt rejects the run; LangChain puts an error of its own around it, in which {@link haltIn} finds it.
  * - A tool that throws gives the model the message that LangChain makes where there is no middleware.
@@ -18,47 +19,32 @@ import { Command, interrupt, isCommand, isGraphBubbleUp } from "@langchain/langg
 import { createMiddleware, HumanMessage, ToolMessage, type AgentMiddleware, type ToolCallRequest } from "langchain";
 
 import { unhandled, type AskGate, type Gate, type SuspendGate } from "../gate.js";
-import { Capability } from "../gen/hookd/v1/hook_service_pb.js";
 import type { Session } from "../session.js";
 import {
   AgentHalted,
   beside,
   context,
   FrameworkAsker,
+  IN_A_LOOP,
+  lostDigits,
   plain,
   refusal,
+  rewritten,
   sendable,
   signed,
   textOf,
   type AdapterOptions,
   type After,
-  type Can,
 } from "./common.js";
 
 export { AgentHalted, haltIn, type AdapterOptions } from "./common.js";
-
-/** What it can carry out on each event. */
-const CAN: Can = {
-  PreToolUse: [
-    Capability.ASK,
-    Capability.DEFER,
-    Capability.BLOCK,
-    Capability.MODIFY_PARAMS,
-    Capability.ADDITIONAL_CONTEXT,
-    Capability.HALT,
-  ],
-  PostToolUse: [Capability.BLOCK, Capability.MODIFY_RESULT, Capability.ADDITIONAL_CONTEXT, Capability.HALT],
-  PostToolUseFailure: [Capability.BLOCK, Capability.ADDITIONAL_CONTEXT, Capability.HALT],
-  UserPromptSubmit: [Capability.BLOCK, Capability.ADDITIONAL_CONTEXT, Capability.HALT],
-  Stop: [Capability.FORCE_CONTINUE, Capability.HALT],
-};
 
 /** Where messages of this adapter say what they are. It stays here: no provider is sent it. */
 const MARK = "hookd";
 
 /** A middleware that asks in this session. */
 export function hookdMiddleware(session: Session, options: AdapterOptions = {}): AgentMiddleware {
-  const asker = new FrameworkAsker(session, "langchain", CAN, options);
+  const asker = new FrameworkAsker(session, "langchain", IN_A_LOOP, options);
   return createMiddleware({
     name: "hookd",
     wrapToolCall: (request, handler) => toolCall(asker, request, async (next) => handler(next)),
@@ -75,17 +61,25 @@ export function hookdMiddleware(session: Session, options: AdapterOptions = {}):
 
 type Handler = (request: ToolCallRequest) => Promise<ToolMessage | Command>;
 
-async function toolCall(asker: FrameworkAsker, request: ToolCallRequest, handler: Handler): Promise<ToolMessage | Command> {
+async function toolCall(
+  asker: FrameworkAsker,
+  request: ToolCallRequest,
+  handler: Handler,
+): Promise<ToolMessage | Command> {
   const { name, args, id = "" } = request.toolCall;
   const { signal } = request.runtime;
   const about = { tool: name, toolUseId: id };
   const gate = await asker.ask("PreToolUse", { toolCall: { ...about, params: args } }, { signal });
+  const changed = "params" in gate && gate.params !== undefined ? rewritten(gate.params) : args;
+  if (changed === undefined) {
+    return errorMessage(lostDigits(gate), name, id);
+  }
   switch (gate.kind) {
     case "run":
       break;
     case "ask":
     case "suspend": {
-      const no = notApproved(name, gate.params?.value() ?? args, gate);
+      const no = notApproved(name, changed, gate);
       if (no !== undefined) {
         return errorMessage(no, name, id);
       }
@@ -99,7 +93,7 @@ async function toolCall(asker: FrameworkAsker, request: ToolCallRequest, handler
     default:
       return unhandled(gate);
   }
-  const toolCall = gate.params === undefined ? request.toolCall : { ...request.toolCall, args: gate.params.value() };
+  const toolCall = { ...request.toolCall, args: changed };
   const call = { ...about, params: gate.params ?? args };
   const begun = performance.now();
   let result: ToolMessage | Command;

@@ -2,17 +2,19 @@
  * OpenAI Agents SDK: agents whose tools ask, and a run that asks about the prompt and the stop.
  *
  * - A block is the tool's output: a rejection of a tool input guardrail, as the SDK has it.
- * - A question and a suspension are an interruption of the run (`result.interruptions`), to be approved or rejected on its
- *   `state` and run again with it; hookd is asked again when the run goes on.
+ * - A question and a suspension are an interruption of the run (`result.interruptions`), to be approved or rejected on
+ *   its `state` and run again with it; hookd is asked again when the run goes on.
  * - A refused prompt rejects with the SDK's `InputGuardrailTripwireTriggered`, with the reason in its `outputInfo`.
  * - A stop that may not be is a new run with the reason as the next input. It has no bound but the rules' own:
  *   `stop_hook_active` tells them.
  * - A halt rejects with {@link AgentHalted}.
+ * - A tool whose `errorFunction` makes a text of an error (the SDK's default) has a result: it is asked about as
+ *   `PostToolUse`.
  * - `guard` gives the agent alone, for streamed runs and the like; nobody asks about prompt and stop then, and
  *   {@link haltIn} finds a halt in the SDK's error.
- * - Tools that run where the SDK has no say (hosted tools, shell, computer, patches) cannot be guarded: `guard` refuses an
- *   agent that has some, unless they are named in `unguarded`. An agent that is a tool is one call for the agent around it;
- *   for its own calls make it of a guarded one: `hookd.guard(agent).asTool(…)`.
+ * - Tools that run where the SDK has no say (hosted tools, shell, computer, patches) cannot be guarded: `guard` refuses
+ *   an agent that has some, unless they are named in `unguarded`. An agent that is a tool is one call for the agent
+ *   around it; for its own calls make it of a guarded one: `hookd.guard(agent).asTool(…)`.
  *
  * @module
  */
@@ -43,8 +45,11 @@ import {
   context,
   FrameworkAsker,
   haltIn,
+  IN_A_LOOP,
+  lostDigits,
   plain,
   refusal,
+  rewritten,
   sendable,
   signed,
   textOf,
@@ -55,21 +60,8 @@ import {
 
 export { AgentHalted, haltIn, type AdapterOptions } from "./common.js";
 
-/** What it can carry out on each event. */
-const CAN: Can = {
-  PreToolUse: [
-    Capability.ASK,
-    Capability.DEFER,
-    Capability.BLOCK,
-    Capability.MODIFY_PARAMS,
-    Capability.ADDITIONAL_CONTEXT,
-    Capability.HALT,
-  ],
-  PostToolUse: [Capability.BLOCK, Capability.MODIFY_RESULT, Capability.ADDITIONAL_CONTEXT, Capability.HALT],
-  PostToolUseFailure: [Capability.HALT],
-  UserPromptSubmit: [Capability.BLOCK, Capability.ADDITIONAL_CONTEXT, Capability.HALT],
-  Stop: [Capability.FORCE_CONTINUE, Capability.HALT],
-};
+/** Its tools answer errors themselves, or end the run. */
+const CAN: Can = { ...IN_A_LOOP, PostToolUseFailure: [Capability.HALT] };
 
 /** Options of {@link HookdAgents}. */
 export interface HookdAgentsOptions extends AdapterOptions {
@@ -79,12 +71,9 @@ export interface HookdAgentsOptions extends AdapterOptions {
   readonly runner?: Runner;
 }
 
-/** Any agent: the adapter does not look at its context and output. */
-// eslint-disable-next-line @typescript-eslint/no-explicit-any
+// Whatever their contexts and outputs are: the adapter does not look.
 type AnyAgent = Agent<any, any>;
-// eslint-disable-next-line @typescript-eslint/no-explicit-any
 type AnyHandoff = Handoff<any, any>;
-// eslint-disable-next-line @typescript-eslint/no-explicit-any
 type AnyFunction = FunctionTool<any, any, any>;
 
 /** Asks hookd in agents of the OpenAI Agents SDK. */
@@ -136,7 +125,9 @@ export class HookdAgents {
         return result;
       }
       const message: AgentInputItem = { role: "user", content: signed(gate.reason, gate.decision, "go on") };
-      const isKept = [options.session, options.conversationId, options.previousResponseId].some((one) => one !== undefined);
+      const isKept = [options.session, options.conversationId, options.previousResponseId].some(
+        (one) => one !== undefined,
+      );
       next = isKept ? [message] : [...result.history, message];
       if (options.previousResponseId !== undefined && result.lastResponseId !== undefined) {
         previous = { ...options, previousResponseId: result.lastResponseId };
@@ -146,8 +137,8 @@ export class HookdAgents {
   }
 
   /**
-   * A copy of the agent whose tools ask, and of all agents that it can hand over to. The same agent gives the same copy,
-   * unless it was changed in between: guard it when it is ready.
+   * A copy of the agent whose tools ask, and of all agents that it can hand over to. The same agent gives the same
+   * copy, whatever was changed in between: guard it when it is ready.
    *
    * @throws `TypeError` for tools that cannot be guarded and are not in `unguarded`.
    */
@@ -169,7 +160,8 @@ export class HookdAgents {
       throw error;
     }
     // Tools of MCP servers come with each turn.
-    copy.getMcpTools = async (...given) => (await agent.getMcpTools(...given)).map((tool) => this.#tool(tool) as AnyFunction);
+    copy.getMcpTools = async (...given) =>
+      (await agent.getMcpTools(...given)).map((tool) => this.#tool(tool) as AnyFunction);
     return copy;
   }
 
@@ -187,12 +179,18 @@ export class HookdAgents {
     if (this.#unguarded.has(tool.name)) {
       return tool;
     }
-    throw new TypeError(`the tool ${tool.name} runs where hookd cannot be asked; leave it out, or name it in \`unguarded\``);
+    throw new TypeError(
+      `the tool ${tool.name} runs where hookd cannot be asked; leave it out, or name it in \`unguarded\``,
+    );
   }
 
   #function(tool: AnyFunction): AnyFunction {
     const { name } = tool;
-    const guardrail = { type: "tool_input" as const, name: "hookd", run: (data: ToolInputGuardrailData) => this.#enter(name, data) };
+    const guardrail = {
+      type: "tool_input" as const,
+      name: "hookd",
+      run: (data: ToolInputGuardrailData) => this.#enter(name, data),
+    };
     return {
       ...tool,
       needsApproval: async (ctx, params, callId = "") => {
@@ -218,7 +216,7 @@ export class HookdAgents {
     const params = paramsOf(given);
     // Where none waits, a person has been asked, maybe in another process, or nobody could be.
     const gate =
-      this.#waiting.take(callId, viewOf(params)) ??
+      this.#waiting.take(callId, params) ??
       (await this.#asker.ask("PreToolUse", { toolCall: { tool, params, toolUseId: callId } }));
     switch (gate.kind) {
       case "halt":
@@ -237,6 +235,9 @@ export class HookdAgents {
       default:
         return unhandled(gate);
     }
+    if (gate.params !== undefined && rewritten(gate.params) === undefined) {
+      return rejected(lostDigits(gate));
+    }
     this.#waiting.keep(callId, given, gate);
     return { behavior: { type: "allow" } };
   }
@@ -252,13 +253,12 @@ export class HookdAgents {
     if (gate === undefined || !("params" in gate)) {
       throw new Error(`the tool ${tool.name} was called past its guardrails, and nobody has asked hookd about it`);
     }
-    const params = gate.params?.text ?? given;
-    const call: ToolCallDetails = { tool: tool.name, params: paramsOf(params), toolUseId };
+    const call: ToolCallDetails = { tool: tool.name, params: gate.params ?? paramsOf(given), toolUseId };
     const options = { signal: details?.signal };
     const begun = performance.now();
     let result: unknown;
     try {
-      result = await tool.invoke(ctx, params, details);
+      result = await tool.invoke(ctx, gate.params?.text ?? given, details);
     } catch (error) {
       await this.#asker.askAfterFailure({ ...call, elapsedMs: performance.now() - begun }, error, options);
       throw error;
@@ -306,18 +306,14 @@ function rejected(message: string): ToolGuardrailFunctionOutput {
   return { behavior: { type: "rejectContent", message } };
 }
 
-/** The model's arguments. What is no object is sent as it is: hookd says what is wrong with it. */
-function paramsOf(given: string): string {
-  return given.trim() === "" ? "{}" : given;
-}
-
-/** The arguments as the SDK gives them to an approval policy. */
-function viewOf(params: string): unknown {
+/** The model's arguments as the SDK reads them. What is no object is sent as it is: hookd says what is wrong. */
+function paramsOf(given: string): object | string {
   try {
-    parseJson(params);
-    return JSON.parse(params) as unknown;
+    parseJson(given);
+    const value: unknown = JSON.parse(given);
+    return typeof value === "object" && value !== null ? value : given;
   } catch {
-    return params;
+    return given.trim() === "" ? {} : given;
   }
 }
 

@@ -12,7 +12,6 @@ import { haltIn, hookdMiddleware } from "@hookd/client/adapters/langchain";
 
 import { Adder, assertSigned, clientOf, example, hookdWith, RULES, sessionWith, sessionWithout } from "./support.js";
 
-
 function script() {
   const call = { name: "add", args: { a: 1, b: 2 }, id: "call-1", type: "tool_call" as const };
   const says = [new AIMessage({ content: "", tool_calls: [call] }), new AIMessage("done"), new AIMessage("done again")];
@@ -41,7 +40,9 @@ class Run {
   }
 
   async go(): Promise<BaseMessage[]> {
-    return this.#messages(await this.#agent.invoke({ messages: [{ role: "user", content: "what is 1 + 2?" }] }, this.#config));
+    return this.#messages(
+      await this.#agent.invoke({ messages: [{ role: "user", content: "what is 1 + 2?" }] }, this.#config),
+    );
   }
 
   async resume(decision: object): Promise<BaseMessage[]> {
@@ -86,6 +87,12 @@ test("a rewrite reaches the tool", async (t) => {
   assert.deepEqual(one.adder.ran, [{ a: 40, b: 2 }]);
 });
 
+test("a rewrite that would lose digits on the way reaches nothing", async (t) => {
+  const one = await run(t, RULES.addDigits);
+  assertSigned(output(await one.go()).text, "would lose digits on the way to the tool", "exact");
+  assert.deepEqual(one.adder.ran, []);
+});
+
 test("a result is replaced, and a block after the fact stands beside it", async (t) => {
   assert.equal(output(await (await run(t, RULES.resultHide)).go()).text, "***");
   const { text } = output(await (await run(t, RULES.resultBlock)).go());
@@ -122,14 +129,20 @@ test("a question is an interrupt", async (t) => {
 test("a refused prompt reaches no model", async (t) => {
   const one = await run(t, RULES.promptBlock, RULES.stopOnce);
   const messages = await one.go();
-  assert.deepEqual(messages.map(({ type }) => type), ["ai"]);
+  assert.deepEqual(
+    messages.map(({ type }) => type),
+    ["ai"],
+  );
   assertSigned(messages[0]?.text, "not this", "no-prompt");
   assert.equal(one.told.length, 1);
 });
 
 test("context stands beside the prompt", async (t) => {
   const messages = await (await run(t, RULES.promptNote)).go();
-  assert.deepEqual(messages.slice(0, 2).map(({ text }) => text), ["what is 1 + 2?", "mind the gap"]);
+  assert.deepEqual(
+    messages.slice(0, 2).map(({ text }) => text),
+    ["what is 1 + 2?", "mind the gap"],
+  );
 });
 
 test("a halt ends the run", async (t) => {

@@ -120,6 +120,13 @@ test("a rewrite reaches the tool", async (t) => {
   assert.equal(one.told.length, 4);
 });
 
+test("a rewrite that would lose digits on the way reaches nothing", async (t) => {
+  const one = await run(t, RULES.addDigits);
+  await one.go();
+  assertSigned(one.output, "would lose digits on the way to the tool", "exact");
+  assert.deepEqual(one.adder.ran, []);
+});
+
 test("a result is replaced, and a block after the fact stands beside it", async (t) => {
   const hidden = await run(t, RULES.resultHide);
   await hidden.go();
@@ -183,7 +190,10 @@ test("a refused prompt reaches no model", async (t) => {
 test("context stands beside the prompt", async (t) => {
   const one = await run(t, RULES.promptNote);
   await one.go();
-  assert.deepEqual(one.model.seen[0]?.map((item) => "content" in item && item.content), ["what is 1 + 2?", "mind the gap"]);
+  assert.deepEqual(
+    one.model.seen[0]?.map((item) => "content" in item && item.content),
+    ["what is 1 + 2?", "mind the gap"],
+  );
 });
 
 test("a halt ends the run", async (t) => {

@@ -20,6 +20,7 @@ const ADD = { matcher: "^(mcp__sums__)?add$" };
 
 export const RULES = {
   addRewrite: decide("bigger", "PreToolUse", undefined, ADD, { modifiedParams: { a: 40, b: 2 } }),
+  addDigits: decide("exact", "PreToolUse", undefined, ADD, { modifiedParams: { a: 9007199254740993n, b: 2 } }),
   addBlock: decide("no-add", "PreToolUse", "block", ADD, { reason: "no adding today" }),
   addAsk: decide("ask-add", "PreToolUse", "ask", ADD, { reason: "sure?", modifiedParams: { a: 40, b: 2 } }),
   addDefer: decide("later-add", "PreToolUse", "defer", ADD, { reason: "later" }),
@@ -31,7 +32,13 @@ export const RULES = {
   failureNote: decide("told", "PostToolUseFailure", undefined, ADD, { additionalContext: "it is closed" }),
   promptBlock: decide("no-prompt", "UserPromptSubmit", "block", {}, { reason: "not this" }),
   promptNote: decide("note", "UserPromptSubmit", undefined, {}, { additionalContext: "mind the gap" }),
-  stopOnce: decide("again", "Stop", "block", { when: "payload.stop_hook_active == false" }, { reason: "check it again" }),
+  stopOnce: decide(
+    "again",
+    "Stop",
+    "block",
+    { when: "payload.stop_hook_active == false" },
+    { reason: "check it again" },
+  ),
 } as const;
 
 /** The address of a hookd with these rules. */
@@ -76,7 +83,8 @@ export function assertSigned(text: unknown, reason: string, rule: string): void 
   assert.match(String(text), new RegExp(`${escaped(reason)} \\(${rule}, ${ID}\\)`));
 }
 
-function escaped(text: string): string {
+/** A text for a regular expression. */
+export function escaped(text: string): string {
   return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 }
 
