@@ -241,7 +241,7 @@ def test_tools_of_mcp_servers_are_guarded(start: Start) -> None:
         async def cleanup(self) -> None: ...
 
         async def list_tools(self, run_context: Any = None, agent: Any = None) -> Any:
-            return [MCPTool(name="add", description="Adds.", inputSchema={"type": "object", "properties": {}})]
+            return [MCPTool(name="add", description="Adds.", input_schema={"type": "object", "properties": {}})]
 
         async def call_tool(self, tool_name: str, arguments: Any, meta: Any = None) -> Any:
             called.append(arguments)
