@@ -3,14 +3,32 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import { simulateReadableStream, stepCountIs, streamText, tool, type ModelMessage, type ToolSet } from "ai";
+import {
+  generateText,
+  simulateReadableStream,
+  stepCountIs,
+  streamText,
+  tool,
+  type ModelMessage,
+  type ToolSet,
+} from "ai";
 import { MockLanguageModelV3 } from "ai/test";
 import * as z from "zod";
 
 import type { Decision, Session } from "@hookd/client";
 import { AgentHalted, HookdTools, PromptRefused } from "@hookd/client/adapters/ai-sdk";
 
-import { Adder, assertSigned, clientOf, example, hookdWith, RULES, sessionWith, sessionWithout } from "./support.js";
+import {
+  Adder,
+  assertSigned,
+  clientOf,
+  example,
+  hookdWith,
+  mortalSession,
+  RULES,
+  sessionWith,
+  sessionWithout,
+} from "./support.js";
 
 const USAGE = {
   inputTokens: { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0 },
@@ -214,10 +232,28 @@ test("what cannot be guarded is refused", async (t) => {
 
 test("with no hookd there, it is as the caller says", async (t) => {
   await assert.rejects(new Run(await sessionWithout(t, "block")).go(), /hookd cannot be reached/);
+  const refused = new Run(await sessionWithout(t, "block"));
+  await generateText({
+    model: refused.model,
+    tools: refused.hookd.guard(refused.tools),
+    prompt: "what is 1 + 2?",
+    stopWhen: stepCountIs(2),
+  });
+  assert.match(refused.text("error-text"), /^hookd cannot be reached/);
+  assert.deepEqual(refused.adder.ran, []);
   const allowed = new Run(await sessionWithout(t, "allow"));
   await allowed.go();
   assert.equal(allowed.text("text"), "sum 3");
   assert.ok(allowed.told.every(({ degraded }) => degraded));
+});
+
+test("a result that nobody has judged is not shown", async (t) => {
+  const { session, kill } = await mortalSession(t);
+  const one = new Run(session);
+  one.adder.meanwhile = kill;
+  await one.go();
+  assert.match(one.text("text"), /^the result is not shown: hookd /);
+  assert.deepEqual(one.adder.ran, [{ a: 1, b: 2 }]);
 });
 
 test("the example runs", async (t) => {

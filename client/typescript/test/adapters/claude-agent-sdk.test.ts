@@ -21,6 +21,7 @@ import {
   escaped,
   example,
   hookdWith,
+  mortalSession,
   RULES,
   sessionWith,
   sessionWithout,
@@ -70,8 +71,12 @@ class Run {
     return new Run(session, model, folder, more);
   }
 
-  async go(): Promise<SDKMessage[]> {
-    const hooks = hookdHooks(this.#session, { onDecision: (decision) => this.told.push(decision) });
+  async go(listen: (decision: Decision) => void = () => undefined): Promise<SDKMessage[]> {
+    const onDecision = (decision: Decision) => {
+      this.told.push(decision);
+      listen(decision);
+    };
+    const hooks = hookdHooks(this.#session, { onDecision });
     const messages: SDKMessage[] = [];
     try {
       for await (const message of query({ prompt: "what is 1 + 2?", options: { ...this.options, hooks } })) {
@@ -222,17 +227,32 @@ test("with no hookd there, it is as the caller says", async (t) => {
   assert.deepEqual([allowed.adder.ran, allowed.output.text], [[{ a: 1, b: 2 }], "sum 3"]);
 });
 
-test("a result that nobody has judged is not shown", async (t) => {
-  const hookd = await Hookd.start({ rules: [] });
-  t.after(() => hookd.end());
-  const one = await Run.of(t, clientOf(t, hookd.address).session("s"));
-  const add = one.adder.add;
-  Object.assign(one.adder, {
-    add: (params: { a: number; b: number }) => {
-      process.kill(hookd.pid, "SIGKILL");
-      return add(params);
-    },
+test("a hookd that goes away under a session blocks its calls", async (t) => {
+  const { session, kill } = await mortalSession(t, RULES.promptNote);
+  const one = await Run.of(t, session);
+  await one.go(({ additionalContext }) => {
+    if (additionalContext.length > 0) {
+      kill();
+    }
   });
+  assert.deepEqual([one.adder.ran, one.output.isError], [[], true]);
+  assert.match(one.output.text, /hookd cannot be reached/);
+});
+
+test("a hook that fails blocks, whatever was decided", async (t) => {
+  const one = await run(t, RULES.addAllow);
+  await one.go(({ answer }) => {
+    if (answer?.decidedBy?.ruleId === "fine-add") {
+      throw new Error("a fault of the listener's own");
+    }
+  });
+  assert.deepEqual([one.adder.ran, one.output.isError], [[], true]);
+});
+
+test("a result that nobody has judged is not shown", async (t) => {
+  const { session, kill } = await mortalSession(t);
+  const one = await Run.of(t, session);
+  one.adder.meanwhile = kill;
   await one.go();
   assert.deepEqual(one.adder.ran, [{ a: 1, b: 2 }]);
   assert.doesNotMatch(JSON.stringify(one.model.seen), /sum 3/);

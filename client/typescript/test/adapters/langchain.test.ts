@@ -4,13 +4,23 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import { Command, MemorySaver } from "@langchain/langgraph";
-import { AIMessage, createAgent, fakeModel, tool, type BaseMessage, type ToolMessage } from "langchain";
+import { AIMessage, createAgent, fakeModel, HumanMessage, tool, type BaseMessage, type ToolMessage } from "langchain";
 import * as z from "zod";
 
 import type { Decision, Session } from "@hookd/client";
 import { haltIn, hookdMiddleware } from "@hookd/client/adapters/langchain";
 
-import { Adder, assertSigned, clientOf, example, hookdWith, RULES, sessionWith, sessionWithout } from "./support.js";
+import {
+  Adder,
+  assertSigned,
+  clientOf,
+  example,
+  hookdWith,
+  mortalSession,
+  RULES,
+  sessionWith,
+  sessionWithout,
+} from "./support.js";
 
 function script() {
   const call = { name: "add", args: { a: 1, b: 2 }, id: "call-1", type: "tool_call" as const };
@@ -39,10 +49,9 @@ class Run {
     });
   }
 
-  async go(): Promise<BaseMessage[]> {
-    return this.#messages(
-      await this.#agent.invoke({ messages: [{ role: "user", content: "what is 1 + 2?" }] }, this.#config),
-    );
+  async go(...more: BaseMessage[]): Promise<BaseMessage[]> {
+    const messages = [new HumanMessage("what is 1 + 2?"), ...more];
+    return this.#messages(await this.#agent.invoke({ messages }, this.#config));
   }
 
   async resume(decision: object): Promise<BaseMessage[]> {
@@ -168,8 +177,20 @@ test("with no hookd there, it is as the caller says", async (t) => {
   const blocked = new Run(await sessionWithout(t, { blockExcept: [] }));
   const messages = await blocked.go();
   assert.match(messages.at(-1)?.text ?? "", /^hookd cannot be reached/);
+  // Where the last word is not a person's, the first question is about the call.
+  const refused = new Run(await sessionWithout(t, "block"));
+  assert.match(output(await refused.go(new AIMessage("let me see"))).text, /^hookd cannot be reached/);
+  assert.deepEqual(refused.adder.ran, []);
   const allowed = new Run(await sessionWithout(t, "allow"));
   assert.equal(output(await allowed.go()).text, "sum 3");
+});
+
+test("a result that nobody has judged is not shown", async (t) => {
+  const { session, kill } = await mortalSession(t);
+  const one = new Run(session);
+  one.adder.meanwhile = kill;
+  assert.match(output(await one.go()).text, /^the result is not shown: hookd /);
+  assert.deepEqual(one.adder.ran, [{ a: 1, b: 2 }]);
 });
 
 test("the example runs", async (t) => {

@@ -25,7 +25,17 @@ import * as z from "zod";
 import type { Decision, Session } from "@hookd/client";
 import { AgentHalted, haltIn, HookdAgents } from "@hookd/client/adapters/openai-agents";
 
-import { Adder, assertSigned, clientOf, example, hookdWith, RULES, sessionWith, sessionWithout } from "./support.js";
+import {
+  Adder,
+  assertSigned,
+  clientOf,
+  example,
+  hookdWith,
+  mortalSession,
+  RULES,
+  sessionWith,
+  sessionWithout,
+} from "./support.js";
 
 setTracingDisabled(true);
 
@@ -224,6 +234,10 @@ test("an agent that was guarded on its own is as guarded", async (t) => {
   });
   assert.deepEqual(one.adder.ran, []);
   assert.equal(haltIn(new Error("no halt")), undefined);
+  const gone = new Run(await sessionWithout(t, "block"));
+  await new Runner().run(gone.hookd.guard(gone.agent), "what is 1 + 2?");
+  assert.deepEqual(gone.adder.ran, []);
+  assert.match(gone.output, /^hookd cannot be reached/);
 });
 
 test("what cannot be guarded is refused", async (t) => {
@@ -241,6 +255,15 @@ test("with no hookd there, it is as the caller says", async (t) => {
   await allowed.go();
   assert.equal(allowed.output, "sum 3");
   assert.ok(allowed.told.every(({ degraded }) => degraded));
+});
+
+test("a result that nobody has judged is not shown", async (t) => {
+  const { session, kill } = await mortalSession(t);
+  const one = new Run(session);
+  one.adder.meanwhile = kill;
+  await one.go();
+  assert.match(one.output, /^the result is not shown: hookd /);
+  assert.deepEqual(one.adder.ran, [{ a: 1, b: 2 }]);
 });
 
 test("the example runs", async (t) => {

@@ -58,6 +58,16 @@ export async function sessionWith(t: TestContext, ...rules: object[]): Promise<S
   return clientOf(t, await hookdWith(t, ...rules)).session("s");
 }
 
+/** A session whose hookd goes away at the call of `kill`. */
+export async function mortalSession(
+  t: TestContext,
+  ...rules: object[]
+): Promise<{ session: Session; kill: () => void }> {
+  const hookd = await Hookd.start({ rules });
+  t.after(() => hookd.end());
+  return { session: clientOf(t, hookd.address).session("s"), kill: () => void process.kill(hookd.pid, "SIGKILL") };
+}
+
 /** A session whose hookd is not there. */
 export async function sessionWithout(t: TestContext, onUnavailable: OnUnavailable): Promise<Session> {
   return clientOf(t, await dead(), onUnavailable).session("s");
@@ -68,9 +78,12 @@ export class Adder {
   readonly ran: unknown[] = [];
   /** Breaks where it is set. */
   breaks = false;
+  /** Happens while it runs. */
+  meanwhile: () => void = () => undefined;
 
   readonly add = (params: { a: number; b: number }): string => {
     this.ran.push(params);
+    this.meanwhile();
     if (this.breaks) {
       throw new Error("the shop is closed");
     }
