@@ -14,7 +14,7 @@
 
 import type { HookCallbackMatcher, HookEvent, HookInput, SyncHookJSONOutput } from "@anthropic-ai/claude-agent-sdk";
 
-import { unhandled, type Gate } from "../gate.js";
+import { notice, unhandled, type Gate } from "../gate.js";
 import { Capability } from "../gen/hookd/v1/hook_service_pb.js";
 import type { EventDetails, Session, ToolCallDetails } from "../session.js";
 import {
@@ -118,8 +118,11 @@ function outputOf(input: HookInput, gate: Gate): SyncHookJSONOutput {
   } else if (blocks && event !== "SessionStart" && !(gate.kind === "halt" && event.endsWith("Stop"))) {
     Object.assign(output, { decision: "block", reason });
   }
-  if (event === "PostToolUse" && "result" in gate && gate.result !== undefined) {
-    const shown = plain(gate.result);
+  // Where it is a question, nobody has agreed that the model sees it.
+  const isOpen = gate.kind === "ask" || gate.kind === "suspend";
+  const result = isOpen ? notice(reason) : "result" in gate ? gate.result : undefined;
+  if (event === "PostToolUse" && result !== undefined) {
+    const shown = plain(result);
     // The SDK shows the original where the form is another.
     specific["updatedToolOutput"] = fits(shown, input.tool_response)
       ? shown
