@@ -120,14 +120,14 @@ fn cases(vectors: &[Vector]) -> Vec<Case<'_>> {
             cases.push(Case { vector, response, event: asked.event.clone(), instead });
         };
         if can_be_decided(&asked.event, &vector.response) {
-            add(vector.response.clone(), lacks(vector, &vector.response));
+            add(vector.response.clone(), lacks(vector, &vector.response) && !is_stop_like(&asked));
         }
         if is_nothing(&vector.response) {
             let wishes = wishes(asked.tool_call.as_ref(), &asked.event);
             for (_, wish) in wishes.into_iter().filter(|(capability, _)| !can(&asked, *capability)) {
-                // An agent that cannot be halted is blocked where it can be, and stops where it wants to. Context that
-                // it cannot take is held back.
-                let falls_back = lacks(vector, &wish) || (wish.halt && !is_stop_like(&asked));
+                // An agent that cannot be halted is blocked where it can be. One that wants to stop may, whatever cannot
+                // be carried out. Context that it cannot take is held back.
+                let falls_back = (lacks(vector, &wish) || wish.halt) && !is_stop_like(&asked);
                 add(wish, falls_back);
             }
         }
