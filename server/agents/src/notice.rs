@@ -1,6 +1,6 @@
 //! Texts for people and models: where they come from, and a bound for what they quote.
 
-use hookd_json::Value;
+use hookd_json::{Kind, Value};
 
 use crate::v1;
 
@@ -60,11 +60,45 @@ pub(crate) fn in_shape_of(original: &Value, text: &str) -> Value {
     text.map_or(shaped, Value::String)
 }
 
+/// Whether `value` has the fields of `original`, each of its type, and no others. Arrays may be of any length.
+pub(crate) fn has_shape_of(original: &Value, value: &Value) -> bool {
+    match (original, value) {
+        (Value::Object(original), Value::Object(map)) => {
+            original.len() == map.len()
+                && original.iter().all(|(key, field)| map.get(key).is_some_and(|value| has_shape_of(field, value)))
+        }
+        (Value::Array(original), Value::Array(items)) => {
+            items.iter().all(|item| original.iter().any(|known| has_shape_of(known, item)))
+        }
+        _ => Kind::of(original) == Kind::of(value),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_shape_is_fields_and_types() {
+        let bash = json!({ "stdout": "key", "stderr": "", "interrupted": false, "lines": [{ "n": 1 }] });
+        let redacted = json!({ "stdout": "***", "stderr": "", "interrupted": true, "lines": [{ "n": 2 }, { "n": 3 }] });
+        assert!(has_shape_of(&bash, &redacted) && has_shape_of(&bash, &bash));
+        assert!(has_shape_of(&bash, &json!({ "lines": [], "stdout": "", "stderr": "", "interrupted": false })));
+        for other in [
+            json!({ "hidden": true }),
+            json!({ "stdout": "***" }),
+            json!({ "stdout": 1, "stderr": "", "interrupted": false, "lines": [] }),
+            json!({ "stdout": "", "stderr": "", "interrupted": false, "lines": [1] }),
+            json!({ "stdout": "", "stderr": "", "interrupted": false, "lines": [], "more": 1 }),
+            json!([]),
+            json!(1),
+            json!(null),
+        ] {
+            assert!(!has_shape_of(&bash, &other), "{other}");
+        }
+    }
 
     #[test]
     fn a_text_ends_with_who_said_it() {

@@ -4,7 +4,7 @@
 use hookd_json::{Kind, Map, Value};
 
 use crate::{
-    notice::{in_shape_of, quoted, signature, signed},
+    notice::{has_shape_of, in_shape_of, quoted, signature, signed},
     read::Call,
     v1::{self, Capability},
 };
@@ -227,8 +227,14 @@ fn replaced_result(call: &Call, response: &v1::TriggerResponse) -> Result<Option
             quoted(text)
         ));
     }
+    // An agent drops a result of another shape than the tool's without a word, and shows what was to be hidden. Those of
+    // MCP tools may have any.
+    let is_free = call.request.tool_call.as_ref().is_some_and(|tool| tool.kind == "mcp");
     Ok(Some(match (&value, call.result()) {
         (Value::String(text), Some(original @ (Value::Object(_) | Value::Array(_)))) => in_shape_of(&original, text),
+        (_, Some(original @ (Value::Object(_) | Value::Array(_)))) if !is_free && !has_shape_of(&original, &value) => {
+            in_shape_of(&original, text)
+        }
         _ => value,
     }))
 }

@@ -212,12 +212,21 @@ class HookdAgents:
         async def on_invoke_tool(ctx: Any, arguments: str) -> Any:
             params = _params(arguments)
             gate = self._gates.pop((name, ctx.tool_call_id, _text(params)), None)
-            notes: list[str] = []
-            if gate is not None and not isinstance(gate, (Refuse, Continue, Halt)):
-                notes = context(gate)
-                if gate.params is not None:
-                    arguments, params = gate.params.text, gate.params
-            return await self._invoke(invoke, name, ctx, arguments, params, notes)
+            if gate is None:
+                # Its answer served another call of the same id and arguments, or was pushed out: it is asked about again.
+                gate = await self._asker.ask_async("PreToolUse", tool=name, params=params, tool_use_id=ctx.tool_call_id)
+            match gate:
+                case Halt():
+                    raise halted(gate)
+                case Refuse() | Continue():
+                    return refusal(gate, name)
+                case Ask() | Suspend() if ctx.is_tool_approved(name, ctx.tool_call_id) is not True:
+                    return refusal(gate, name)
+                case _:
+                    pass
+            if gate.params is not None:
+                arguments, params = gate.params.text, gate.params
+            return await self._invoke(invoke, name, ctx, arguments, params, context(gate))
 
         guarded.needs_approval = needs_approval
         guarded.tool_input_guardrails = [
