@@ -214,7 +214,8 @@ def test_the_deadline_is_sent_and_kept(ask: Asker) -> None:
         assert 0.4 < time.monotonic() - begun < 10
         assert (error.kind, error.code) == (Kind.DEADLINE_EXCEEDED, Code.DEADLINE_EXCEEDED)
         assert str(error) == f"hookd at {server.address} gave no answer within 500ms"
-        assert len(left) == 1 and 0 < left[0] <= 0.5
+        # On the wire it is rounded up.
+        assert len(left) == 1 and 0 < left[0] < 0.6
 
 
 def test_the_deadline_holds_while_connecting_and_between_tries(ask: Asker) -> None:
