@@ -60,3 +60,54 @@ impl Batch {
         tried > 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        pin::pin,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
+
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn calls_that_need_not_wait_are_done_where_they_arrived_and_the_others_go_on() {
+        let (batch, done) = (Batch::default(), Arc::new(AtomicUsize::new(0)));
+        let (go_on, went_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let mut seen = Vec::new();
+        let connection = poll_fn(|context| {
+            seen.push(done.load(Ordering::SeqCst));
+            match seen.len() {
+                // One that waits, and more of those that do not than are tried at a time.
+                1 => {
+                    let (late, go_on, went_on) = (Arc::clone(&done), Arc::clone(&go_on), Arc::clone(&went_on));
+                    batch.execute(async move {
+                        go_on.notified().await;
+                        late.fetch_add(100, Ordering::SeqCst);
+                        went_on.notify_one();
+                    });
+                    for _ in 0..AT_A_TIME {
+                        let done = Arc::clone(&done);
+                        batch.execute(async move {
+                            done.fetch_add(1, Ordering::SeqCst);
+                        });
+                    }
+                    Poll::Pending
+                }
+                2 => Poll::Pending,
+                // The connection ends, and the call that waits does not.
+                _ => {
+                    context.waker().wake_by_ref();
+                    Poll::Ready(())
+                }
+            }
+        });
+        batch.drive(pin!(connection)).await;
+        assert_eq!(seen, [0, AT_A_TIME - 1, AT_A_TIME]);
+        go_on.notify_one();
+        went_on.notified().await;
+        assert_eq!(done.load(Ordering::SeqCst), AT_A_TIME + 100);
+    }
+}
