@@ -85,7 +85,7 @@ impl<H: Handlers> Plain<H> {
         let (http, hosts) = (Arc::clone(&self.http), Arc::clone(&self.hosts));
         Box::pin(async move {
             let (head, body) = request.into_parts();
-            let decision_id = call.decision_id.to_string();
+            let decision_id = call.decision_text();
             let reply = match guard::check(&head, &hosts) {
                 Ok(route) => http.answer(call, &decision_id, Asked::of(route, &head), &head, body).await,
                 Err(refused) => http.refuse(refused, &decision_id),

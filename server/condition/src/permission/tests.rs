@@ -203,8 +203,8 @@ fn paths_are_gitignore_patterns() {
         ("Edit(//tmp/scratch.txt)", "/home/ann/project/tmp/scratch.txt", false),
         ("Edit(//**/.env)", "/anywhere/.env", true),
         ("Edit(~/.zshrc)", "/home/ann/.zshrc", true),
-        ("Edit(~/.ssh/**)", "/root/.ssh/id", true),
-        ("Edit(~/.ssh/**)", "/root/ssh/id", false),
+        ("Edit(~/.ssh/**)", "/home/ann/.ssh/id", true),
+        ("Edit(~/.ssh/**)", "/home/ann/ssh/id", false),
         // Windows.
         ("Edit(//c/**/.env)", r"C:\Users\ann\.env", true),
         ("Edit(//c/**/.env)", r"D:\Users\ann\.env", false),

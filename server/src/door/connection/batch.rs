@@ -15,6 +15,8 @@ const AT_A_TIME: usize = 16;
 ///
 /// Each is tried once on the connection's own task, when all that came in one read have been taken in: most are decided
 /// without waiting for anything, and their answers leave in one write. A call that has to wait gets a task of its own.
+///
+/// It is empty whenever the connection waits: a call holds this too, and one that stayed here would keep itself alive.
 #[derive(Clone, Default)]
 pub(super) struct Batch(Arc<Mutex<VecDeque<Call>>>);
 

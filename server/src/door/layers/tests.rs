@@ -49,10 +49,7 @@ impl HookService for Hooks {
                 Ok(Response::new(TriggerResponse::default()))
             }
             "panic" => panic!("as asked"),
-            _ => Ok(Response::new(TriggerResponse {
-                decision_id: call.decision_id.to_string(),
-                ..TriggerResponse::default()
-            })),
+            _ => Ok(Response::new(TriggerResponse { decision_id: call.decision_text(), ..TriggerResponse::default() })),
         }
     }
 }
