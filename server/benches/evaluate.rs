@@ -9,7 +9,7 @@ use divan::{Bencher, black_box};
 use hookd::{
     combine,
     evaluate::{Budget, evaluate},
-    model::{Capabilities, Event, Failed, Form, Ran, Session, Tier, ToolCall, Trigger, Verdict},
+    model::{Capabilities, Event, Failed, Form, Identity, Ran, Session, Tier, ToolCall, Trigger, Verdict},
     run::{Call, Handlers, Job},
     select,
 };
@@ -67,6 +67,7 @@ fn trigger() -> Trigger {
         form: Form { params: Arc::from(params), result: None },
         payload: String::new(),
         subject: None,
+        identity: Identity::anonymous(),
         caller: None,
         request_id: String::new(),
         cwd: String::new(),

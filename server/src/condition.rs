@@ -25,8 +25,7 @@ pub fn facts<'a>(trigger: &'a Trigger, form: &'a Form) -> Facts<'a> {
         payload: some(&trigger.payload),
         cwd: some(&trigger.cwd),
         timestamp_ms: trigger.timestamp_ms,
-        // Nobody is verified until callers are authenticated.
-        labels: &[],
+        labels: trigger.identity.labels.as_slice(),
         claimed: trigger.caller.as_ref().map_or_else(Claimed::default, claimed),
     })
 }

@@ -4,6 +4,7 @@ mod capabilities;
 mod decision;
 mod failure;
 mod form;
+mod identity;
 mod result;
 mod tool_kind;
 mod trigger;
@@ -13,6 +14,7 @@ pub use decision::{Cause, DecidedBy, Decision, Downgrade, Note, Rewrite, Rewrite
 pub use failure::{Failed, Failure};
 pub use form::Form;
 pub use hookd_rules::{Answer, Block, Event, Modifies, OnError, Protocol, Rule, Subject, Tier, Verdict};
+pub use identity::{Identity, Labels};
 pub use result::{Outcome, Ran, RuleResult};
 pub use tool_kind::{mcp_server, tool_kind};
 pub use trigger::{Caller, Session, ToolCall, Trigger};

@@ -78,7 +78,7 @@ fn is_lasting<B>(request: &http::Request<B>) -> bool {
 
 /// What the arrival knows of a call.
 fn call_of(request: &http::Request<Body>) -> Option<Call> {
-    request.extensions().get().copied()
+    request.extensions().get().cloned()
 }
 
 /// The status as an answer.

@@ -87,7 +87,7 @@ impl<H: Handlers> Plain<H> {
             let (head, body) = request.into_parts();
             let decision_id = call.decision_text();
             let reply = match guard::check(&head, &hosts) {
-                Ok(route) => http.answer(call, &decision_id, Asked::of(route, &head), &head, body).await,
+                Ok(route) => http.answer(&call, &decision_id, Asked::of(route, &head), &head, body).await,
                 Err(refused) => http.refuse(refused, &decision_id),
             };
             let mut answer = reply.map(|text| Body::new(http_body_util::Full::from(text)));
@@ -108,7 +108,7 @@ impl<H: Handlers> PlainHttp<H> {
         refused.into_reply(decision_id)
     }
 
-    async fn answer(&self, call: Call, decision_id: &str, asked: Asked, head: &Parts, body: Incoming) -> Reply {
+    async fn answer(&self, call: &Call, decision_id: &str, asked: Asked, head: &Parts, body: Incoming) -> Reply {
         let running = self.drain.call();
         let mut unanswered = Unanswered(Some(&*self.recorder));
         let cutting = self.drain.cutting();
@@ -133,7 +133,7 @@ impl<H: Handlers> PlainHttp<H> {
     }
 
     /// The answer to a call that finds a place and is judged.
-    async fn judged(&self, call: Call, asked: &Asked, head: &Parts, body: Incoming) -> Result<Reply, NotJudged> {
+    async fn judged(&self, call: &Call, asked: &Asked, head: &Parts, body: Incoming) -> Result<Reply, NotJudged> {
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
             self.recorder.shed();
             self.see_event(asked, body).await;

@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use hookd_rules::{Event, Subject};
 
-use super::{Capabilities, Form};
+use super::{Capabilities, Form, Identity};
 
 /// One event to evaluate, parsed and checked.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub struct Trigger {
     pub payload: String,
     /// What a matcher tests, where the event has a subject and the call holds it.
     pub subject: Option<String>,
+    /// Who calls, as was proved.
+    pub identity: Arc<Identity>,
     /// What the caller says of itself.
     pub caller: Option<Caller>,
     /// The caller's id of this request. May be empty.

@@ -4,7 +4,7 @@ use hookd_rules::{Answer, Handler, LoadSettings, Matcher, OnError, SourceSetting
 
 use super::*;
 use crate::{
-    model::{Capabilities, Cause, DecidedBy, Event, Failed, Failure, Form, RuleResult, Session},
+    model::{Capabilities, Cause, DecidedBy, Event, Failed, Failure, Form, Identity, RuleResult, Session},
     telemetry::Field,
 };
 
@@ -42,6 +42,7 @@ fn trigger(event: &str) -> Trigger {
         form: Form { params: "{}".into(), result: None },
         payload: String::new(),
         subject: None,
+        identity: Identity::anonymous(),
         caller: None,
         request_id: String::new(),
         cwd: String::new(),

@@ -72,7 +72,7 @@ impl AdminService for Admin {
         let call = admit(&request)?;
         let decision_id = call.decision_text();
         let catalog = self.live.current();
-        explain(&catalog, request.into_inner(), decision_id.clone())
+        explain(&catalog, request.into_inner(), &call)
             .map(Response::new)
             .map_err(|not_judged| not_judged.into_status(&decision_id))
     }
@@ -97,7 +97,7 @@ impl AdminService for Admin {
 
 /// Lets only peers on this machine pass.
 fn admit<T>(request: &Request<T>) -> Result<Call, Status> {
-    let call = request.extensions().get::<Call>().copied().unwrap_or_else(|| Call::arriving(Peer::Remote(None)));
+    let call = request.extensions().get::<Call>().cloned().unwrap_or_else(|| Call::arriving(Peer::Remote(None)));
     match call.peer {
         Peer::Local => Ok(call),
         Peer::Remote(_) => Err(NotJudged::Denied("administration is for peers on loopback and unix sockets only")
@@ -105,18 +105,18 @@ fn admit<T>(request: &Request<T>) -> Result<Call, Status> {
     }
 }
 
-fn explain(
-    catalog: &Catalog,
-    request: v1::ExplainRequest,
-    decision_id: String,
-) -> Result<v1::ExplainResponse, NotJudged> {
+fn explain(catalog: &Catalog, request: v1::ExplainRequest, call: &Call) -> Result<v1::ExplainResponse, NotJudged> {
     let Some(trigger) = request.trigger else {
         let description = "is missing, the event to explain is needed".to_owned();
         return Err(NotJudged::Invalid(vec![Violation { field: "trigger".to_owned(), description }]));
     };
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
-    let trigger = parse::parse(trigger, Arrival { decision_id, now_ms, traceparent: String::new() })?;
+    let arrival = Arrival {
+        decision_id: call.decision_text(),
+        now_ms: call.now_ms,
+        traceparent: String::new(),
+        identity: Arc::clone(&call.identity),
+    };
+    let trigger = parse::parse(trigger, arrival)?;
     if !trigger.expected_revision.is_empty() && *trigger.expected_revision != *catalog.revision {
         let actual = catalog.revision.to_string();
         return Err(NotJudged::RevisionMismatch { expected: trigger.expected_revision, actual });

@@ -7,7 +7,7 @@ use hookd_proto::v1;
 use hookd_rules::UnknownEvent;
 
 use super::status::{NotJudged, Violation};
-use crate::model::{Caller, Capabilities, Capability, Event, Form, Session, Subject, ToolCall, Trigger};
+use crate::model::{Caller, Capabilities, Capability, Event, Form, Identity, Session, Subject, ToolCall, Trigger};
 
 const MAX_TOOL_BYTES: usize = 512;
 const MAX_ID_BYTES: usize = 1024;
@@ -24,6 +24,8 @@ pub struct Arrival {
     pub now_ms: i64,
     /// The `traceparent` of hookd's own span.
     pub traceparent: String,
+    /// Who calls, as was proved.
+    pub identity: Arc<Identity>,
 }
 
 /// Parses and checks a request.
@@ -66,6 +68,7 @@ pub fn parse(request: v1::TriggerRequest, arrival: Arrival) -> Result<Trigger, N
         form,
         payload,
         subject,
+        identity: arrival.identity,
         caller,
         request_id: request.request_id,
         cwd: request.cwd,

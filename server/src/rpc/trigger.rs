@@ -69,7 +69,7 @@ impl<H: Handlers> TriggerService<H> {
     /// Why the event was not judged. A block is no error.
     pub async fn judge(
         &self,
-        call: Call,
+        call: &Call,
         deadline: Option<Duration>,
         traceparent: Option<&str>,
         request: v1::TriggerRequest,
@@ -83,7 +83,7 @@ impl<H: Handlers> TriggerService<H> {
 
     fn begin(
         &self,
-        call: Call,
+        call: &Call,
         deadline: Duration,
         traceparent: Option<&str>,
         request: v1::TriggerRequest,
@@ -91,6 +91,7 @@ impl<H: Handlers> TriggerService<H> {
         let arrival = Arrival {
             decision_id: call.decision_text(),
             now_ms: call.now_ms,
+            identity: Arc::clone(&call.identity),
             traceparent: trace::Context::from_header(traceparent, call.decision_id).to_traceparent(),
         };
         let trigger = Arc::new(parse(request, arrival)?);
@@ -122,11 +123,11 @@ impl<H> Clone for TriggerService<H> {
 #[tonic::async_trait]
 impl<H: Handlers> HookService for TriggerService<H> {
     async fn trigger(&self, request: Request<v1::TriggerRequest>) -> Result<Response<v1::TriggerResponse>, Status> {
-        let call = request.extensions().get::<Call>().copied().unwrap_or_else(|| Call::arriving(Peer::Remote(None)));
+        let call = request.extensions().get::<Call>().cloned().unwrap_or_else(|| Call::arriving(Peer::Remote(None)));
         let (metadata, _, message) = request.into_parts();
         let traceparent = metadata.get("traceparent").and_then(|header| header.to_str().ok());
         let judged = match deadline(&metadata) {
-            Ok(deadline) => self.judge(call, deadline, traceparent, message).await,
+            Ok(deadline) => self.judge(&call, deadline, traceparent, message).await,
             Err(not_judged) => Err(not_judged),
         };
         judged.map(Response::new).map_err(|not_judged| not_judged.into_status(&call.decision_text()))

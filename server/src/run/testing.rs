@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::{Call, Handlers as _, Job, Pool, PoolSettings};
 use crate::model::{
-    Answer, Capabilities, Event, Failed, Failure, Form, Ran, Rule, Session, Tier, ToolCall, Trigger, Verdict,
+    Answer, Capabilities, Event, Failed, Failure, Form, Identity, Ran, Rule, Session, Tier, ToolCall, Trigger, Verdict,
 };
 
 /// A limit that is never reached.
@@ -29,6 +29,7 @@ pub(super) fn trigger(event: &str, params: &str) -> Trigger {
         form: Form { params: Arc::from(params), result: None },
         payload: String::new(),
         subject: None,
+        identity: Identity::anonymous(),
         caller: None,
         request_id: String::new(),
         cwd: "/".to_owned(),

@@ -11,8 +11,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::{NoContext, Timestamp, Uuid, fmt::Hyphenated};
 
+use crate::model::Identity;
+
 /// What is known of a call before it is read.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Call {
     /// Id of the decision, whatever comes of it: version 7, so that ids sort by time.
     pub decision_id: Uuid,
@@ -22,6 +24,8 @@ pub struct Call {
     pub now_ms: i64,
     /// Who is at the other end.
     pub peer: Peer,
+    /// Who that is, as was proved.
+    pub identity: Arc<Identity>,
 }
 
 /// Who is at the other end of a connection.
@@ -43,7 +47,7 @@ pub struct Lasting {
 }
 
 impl Call {
-    /// A call that arrives now.
+    /// A call that arrives now. Its caller has proved nothing yet.
     #[must_use]
     pub fn arriving(peer: Peer) -> Self {
         // A clock before 1970 counts as 1970.
@@ -55,6 +59,7 @@ impl Call {
             arrived: Instant::now(),
             now_ms: i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
             peer,
+            identity: Identity::anonymous(),
         }
     }
 

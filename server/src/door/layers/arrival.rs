@@ -58,7 +58,7 @@ where
         // The messages of a stream come one by one until its end, and are waited for under its own deadline.
         let limit = if is_lasting(&request) { Duration::MAX } else { self.arrival_limit };
         let mut request = request.map(|body| Body::new(SlowBody::new(body, limit)));
-        request.extensions_mut().insert(call);
+        request.extensions_mut().insert(call.clone());
         let counted = is_evaluation(&request).then(|| Arc::clone(&self.recorder));
         let message_bytes = self.message_bytes;
         let answering = self.inner.call(request);

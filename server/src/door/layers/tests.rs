@@ -36,7 +36,7 @@ struct Hooks {
 #[tonic::async_trait]
 impl HookService for Hooks {
     async fn trigger(&self, request: Request<TriggerRequest>) -> Result<Response<TriggerResponse>, Status> {
-        let call = *request.extensions().get::<Call>().expect("the call is named");
+        let call = request.extensions().get::<Call>().expect("the call is named");
         assert_eq!(call.peer, Peer::Local);
         match request.get_ref().event.as_str() {
             "hang" => {

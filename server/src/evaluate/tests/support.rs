@@ -16,8 +16,8 @@ use tokio::time::Instant;
 use crate::{
     evaluate::{Budget, evaluate},
     model::{
-        Answer, Capabilities, Decision, Event, Failed, Failure, Form, Outcome, Ran, Session, Tier, ToolCall, Trigger,
-        Verdict,
+        Answer, Capabilities, Decision, Event, Failed, Failure, Form, Identity, Outcome, Ran, Session, Tier, ToolCall,
+        Trigger, Verdict,
     },
     run::{Call, Handlers, Job},
 };
@@ -217,6 +217,7 @@ pub(super) fn call(event: &str, params: &str) -> Trigger {
         form: Form { params: Arc::from(params), result: None },
         payload: String::new(),
         subject: None,
+        identity: Identity::anonymous(),
         caller: None,
         request_id: String::new(),
         cwd: String::new(),

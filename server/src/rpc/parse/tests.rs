@@ -1,7 +1,7 @@
 use super::*;
 
 fn arrival() -> Arrival {
-    Arrival { decision_id: "id".to_owned(), now_ms: 7, traceparent: String::new() }
+    Arrival { decision_id: "id".to_owned(), now_ms: 7, traceparent: String::new(), identity: Identity::anonymous() }
 }
 
 fn call(tool: &str, params: &str) -> v1::ToolCall {

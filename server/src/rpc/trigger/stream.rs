@@ -52,16 +52,16 @@ pub(super) fn open<H: Handlers>(
     request: Request<Streaming<v1::TriggerStreamRequest>>,
 ) -> BoxStream<v1::TriggerStreamResponse> {
     let (metadata, mut extensions, mut incoming) = request.into_parts();
-    let call = extensions.get::<Call>().copied().unwrap_or_else(|| Call::arriving(Peer::Remote(None)));
+    let call = extensions.get::<Call>().cloned().unwrap_or_else(|| Call::arriving(Peer::Remote(None)));
     let lasting = extensions.remove::<Lasting>().unwrap_or_default();
     let (outgoing, receiver) = mpsc::channel(1);
     tokio::spawn(async move {
         let recorder = Arc::clone(&service.recorder);
-        let end = end_of(&service, call, &metadata);
+        let end = end_of(&service, &call, &metadata);
         let judged = async {
             let wires = Wires { incoming: &mut incoming, outgoing: &outgoing, is_hung_up: false };
             match end.clone() {
-                Ok(end) => judge(&service, call, &metadata, wires, end).await,
+                Ok(end) => judge(&service, &call, &metadata, wires, end).await,
                 Err(not_judged) => Err(not_judged),
             }
         };
@@ -93,14 +93,14 @@ pub(super) fn open<H: Handlers>(
     Box::pin(ReceiverStream::new(receiver))
 }
 
-fn end_of<H>(service: &TriggerService<H>, call: Call, metadata: &MetadataMap) -> Result<Instant, NotJudged> {
+fn end_of<H>(service: &TriggerService<H>, call: &Call, metadata: &MetadataMap) -> Result<Instant, NotJudged> {
     let deadline = deadline(metadata)?.unwrap_or(service.bounds.default_deadline).min(service.bounds.max_deadline);
     Ok(call.arrived.checked_add(deadline).unwrap_or(call.arrived))
 }
 
 async fn judge<H: Handlers>(
     service: &TriggerService<H>,
-    call: Call,
+    call: &Call,
     metadata: &MetadataMap,
     mut wires: Wires<'_>,
     end: Instant,
