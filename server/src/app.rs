@@ -29,7 +29,7 @@ use crate::{
     catalog::{Live, ReloadReport},
     door::{
         calls::Calls,
-        connection::Connections,
+        connection::{Arrived, Connections},
         http::{self, Pages},
         layers::Layers,
         listener::{self, BindError, Listener},
@@ -268,9 +268,9 @@ impl App {
         for listener in listeners {
             let (layers, routes, plain) = (layers.clone(), routes.clone(), Arc::clone(&plain));
             let hosts = Arc::new(Hosts::of(listener.address(), &settings.hosts));
-            let service = move |peer| {
-                let plain = Plain::new(Arc::clone(&plain), Arc::clone(&hosts), peer);
-                Calls::new(layers.around(routes.clone(), peer), plain)
+            let service = move |arrived: Arrived| {
+                let plain = Plain::new(Arc::clone(&plain), Arc::clone(&hosts), arrived.peer);
+                Calls::new(layers.around(routes.clone(), arrived.peer), plain)
             };
             open.spawn(connections.clone().accept(listener, service));
         }

@@ -7,6 +7,7 @@ use std::{
     convert::Infallible,
     hash::{BuildHasher as _, RandomState},
     pin::pin,
+    sync::Arc,
     time::Duration,
 };
 
@@ -17,6 +18,7 @@ use hyper::{
     service::{Service, service_fn},
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::pki_types::CertificateDer;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     time::{Instant, sleep, timeout},
@@ -55,22 +57,35 @@ pub struct Connections {
     pub open: TaskTracker,
 }
 
+/// What a connection has shown of its peer before the first call.
+#[derive(Debug, Clone)]
+pub struct Arrived {
+    /// Where it came from.
+    pub peer: Peer,
+    /// The peer's certificates, its own first, then those that issued it, as it sent them. The first one is proved: it
+    /// leads to the client CA of the settings, and the peer holds its key. `None`: the connection is plain, or the peer
+    /// showed none.
+    pub certificates: Option<Arc<[CertificateDer<'static>]>>,
+}
+
 impl Connections {
-    /// Accepts and serves connections until the server closes. `service` makes what serves one peer.
-    pub async fn accept<S>(self, listener: Listener, service: impl Fn(Peer) -> S + Send)
+    /// Accepts and serves connections until the server closes. `service` makes what serves one connection; it is called
+    /// on that connection's own task.
+    pub async fn accept<S>(self, listener: Listener, service: impl Fn(Arrived) -> S + Send + Sync + 'static)
     where
         S: Service<Request<Incoming>, Response = Answer, Error = Infallible> + Send + 'static,
         S::Future: Send + 'static,
     {
+        let service = Arc::new(service);
         loop {
             let (stream, peer) = tokio::select! {
                 biased;
                 () = self.drain.closing().cancelled() => return,
                 accepted = listener.accept() => accepted,
             };
-            let service = service(peer);
-            let connections = self.clone();
+            let (connections, service) = (self.clone(), Arc::clone(&service));
             self.open.spawn(async move {
+                let service = service(Arrived { peer, certificates: None });
                 match stream {
                     Stream::Tcp(stream) => connections.serve(stream, service).await,
                     Stream::Unix(stream) => connections.serve(stream, service).await,

@@ -14,7 +14,10 @@ use tonic_types::StatusExt as _;
 
 use super::Layers;
 use crate::{
-    door::{connection::Connections, listener::Listener},
+    door::{
+        connection::{Arrived, Connections},
+        listener::Listener,
+    },
     drain::Drain,
     record::Recorder,
     rpc::status::DECISION_ID,
@@ -98,7 +101,7 @@ async fn serve_for(places: usize, age: Duration) -> Served {
         drain: drain.clone(),
         open: open.clone(),
     };
-    let service = move |peer| TowerToHyperService::new(layers.around(routes.clone(), peer));
+    let service = move |arrived: Arrived| TowerToHyperService::new(layers.around(routes.clone(), arrived.peer));
     tokio::spawn(connections.accept(listener, service));
     let channel = Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
     Served { client: HookServiceClient::new(channel.clone()), channel, drain, open, recorder, started, go_on }

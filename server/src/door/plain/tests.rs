@@ -12,7 +12,12 @@ use tonic::service::Routes;
 use super::*;
 use crate::{
     catalog::Live,
-    door::{calls::Calls, connection::Connections, layers::Layers, listener::Listener},
+    door::{
+        calls::Calls,
+        connection::{Arrived, Connections},
+        layers::Layers,
+        listener::Listener,
+    },
     model::{Failed, Ran},
     rpc::trigger::Bounds,
     run::{self, Job},
@@ -82,9 +87,9 @@ async fn serve() -> (String, Arc<Recorder>) {
         drain,
         open,
     };
-    let service = move |peer| {
-        let plain = Plain::new(Arc::clone(&http), Arc::clone(&hosts), peer);
-        Calls::new(layers.around(Routes::default(), peer), plain)
+    let service = move |arrived: Arrived| {
+        let plain = Plain::new(Arc::clone(&http), Arc::clone(&hosts), arrived.peer);
+        Calls::new(layers.around(Routes::default(), arrived.peer), plain)
     };
     tokio::spawn(connections.accept(listener, service));
     (address, recorder)
