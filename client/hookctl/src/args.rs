@@ -1,5 +1,7 @@
 //! What can be said on the command line.
 
+mod credentials;
+
 use std::{
     ffi::OsString,
     io::{self, IsTerminal as _},
@@ -11,15 +13,14 @@ use std::{
 use clap::{Args as Group, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use hookd_agents::Agent;
-use hookd_client::{Address, AddressError, Client};
+use hookd_client::{Address, AddressError, Client, Credentials, variables};
 use hookd_rules::Tier;
 
+pub(crate) use self::credentials::{CredentialArgs, by_option, over, variables_set};
 use crate::report::Failure;
 
 /// Where hookd listens unless somebody says otherwise.
 pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:50051";
-/// The variable that says otherwise.
-pub(crate) const ADDRESS_VARIABLE: &str = "HOOKD_ADDRESS";
 
 /// Asks hookd whether anyone wants to step in, and looks at its rules.
 #[derive(Debug, Parser)]
@@ -40,10 +41,12 @@ pub(crate) struct Args {
 /// What every subcommand takes.
 #[derive(Debug, Group)]
 pub(crate) struct Global {
-    /// Where hookd listens: `host:port`, `http://host:port` or `unix:/path`; or a list with commas, of which one is
+    /// Where hookd listens: `host:port`, `https://host:port` (TLS) or `unix:/path`; or a list with commas, of which one is
     /// taken at random and the others in turn where it does not answer [default: HOOKD_ADDRESS, else 127.0.0.1:50051].
     #[arg(long, global = true, value_name = "ADDRESS,…")]
     pub(crate) address: Option<Addresses>,
+    #[command(flatten)]
+    pub(crate) credentials: CredentialArgs,
     /// How long hookd may take, such as `30s` or `500ms`. Handlers share this time.
     #[arg(long, global = true, value_name = "TIME", default_value = "30s", value_parser = timeout)]
     timeout: Duration,
@@ -173,7 +176,7 @@ pub(crate) struct RelayOnly {
 /// How an agent's hook is answered.
 ///
 /// Where hookd is, and what is done without it, comes from here, then from the file, then (only where it is) from
-/// HOOKD_ADDRESS: a repository's settings can set variables.
+/// HOOKD_ADDRESS: a repository's settings can set variables. Files of credentials come from here or from the file alone.
 #[derive(Debug, Group)]
 pub(crate) struct RelayArgs {
     /// Whose hook this is, such as claude-code.
@@ -185,6 +188,8 @@ pub(crate) struct RelayArgs {
     /// Where hookd listens, as everywhere in hookctl.
     #[arg(long, value_name = "ADDRESS,…")]
     pub(crate) address: Option<Addresses>,
+    #[command(flatten)]
+    pub(crate) credentials: CredentialArgs,
     /// The file that says the rest; only its owner (root or this user) may be able to write it and its folder
     /// [default: /etc/hookd/relay.yaml, else ~/.config/hookd/relay.yaml].
     #[arg(long, value_name = "FILE")]
@@ -343,6 +348,7 @@ impl Global {
         // What is asked here is looked at, not acted on: nothing depends on what happens where hookd is not there.
         let builder = Client::builder(addresses, hookd_client::OnUnavailable::Block);
         // A person waits: better to say soon that nobody answers.
+        let builder = builder.credentials(self.credentials.or_environment());
         builder.deadline(self.timeout).rounds(2).build().map_err(|error| Failure::usage(error.to_string()))
     }
 
@@ -350,8 +356,14 @@ impl Global {
     pub(crate) fn addresses(&self) -> Result<Vec<Address>, Failure> {
         match &self.address {
             Some(addresses) => Ok(addresses.0.clone()),
-            None => addresses_of_environment(std::env::var(ADDRESS_VARIABLE).ok().as_deref()).map_err(Failure::usage),
+            None => addresses_of_environment(std::env::var(variables::ADDRESS).ok().as_deref()).map_err(Failure::usage),
         }
+    }
+
+    /// The files that an agent's own entry has to name: those of the command line, and of the environment only where
+    /// the address may come from there too.
+    pub(crate) fn credentials_of_entry(&self, is_filed: bool) -> Credentials {
+        if is_filed { self.credentials.named() } else { self.credentials.or_environment() }
     }
 
     /// Whether to write colours.
@@ -408,7 +420,7 @@ impl FromStr for Origin {
 /// One line: one of them is no address.
 pub(crate) fn addresses_of_environment(value: Option<&str>) -> Result<Vec<Address>, String> {
     let value = value.map(str::trim).filter(|value| !value.is_empty());
-    Address::parse_list(value.unwrap_or(DEFAULT_ADDRESS)).map_err(|error| format!("{ADDRESS_VARIABLE}: {error}"))
+    Address::parse_list(value.unwrap_or(DEFAULT_ADDRESS)).map_err(|error| format!("{}: {error}", variables::ADDRESS))
 }
 
 /// The completion script for `shell`.

@@ -28,7 +28,7 @@ use std::{
 use clap::Parser as _;
 use hookd_agents::{Agent, Answer, Call, Native, OnUnavailable, Transport};
 use hookd_client::{
-    AgentSide, CallError, Client,
+    AgentSide, CallError, CallErrorKind, Client, Code,
     proto::{Note, TriggerResponse},
 };
 use hookd_json::Value;
@@ -45,7 +45,7 @@ pub(crate) use self::{
     offer::{can_offer, of_projects},
     owned::{read_any, read_owned},
 };
-use crate::args::{ADDRESS_VARIABLE, RelayArgs, RelayOnly};
+use crate::args::{RelayArgs, RelayOnly};
 
 /// How often the addresses are gone through while nobody answers: a server that restarts is back in a moment, and a
 /// person waits.
@@ -129,9 +129,8 @@ fn run(arguments: Vec<OsString>, started: Instant, known: &mut Known) -> Outcome
 /// # Errors
 /// Why hookd was not even asked; what `on_unavailable` says is not about that.
 fn relayed(args: &RelayArgs, started: Instant, known: &mut Known) -> Result<Answer, String> {
-    let variable = env::var(ADDRESS_VARIABLE).ok();
     // The input is read first, whatever the configuration is: it says the event, and so the form of the answer.
-    let (config, broken) = match Config::of(args, variable.as_deref()) {
+    let (config, broken) = match Config::of(args, |name| env::var_os(name)) {
         Ok(config) => (config, None),
         Err(why) => (Config::broken(args), Some(why)),
     };
@@ -166,7 +165,8 @@ fn relayed(args: &RelayArgs, started: Instant, known: &mut Known) -> Result<Answ
     let side = files.into_iter().fold(AgentSide::new(Commands::default()), AgentSide::offer);
     let time_left = deadline.saturating_duration_since(Instant::now());
     let client = Client::builder(config.addresses.clone(), hookd_client::OnUnavailable::Block);
-    let client = client.deadline(time_left).rounds(ROUNDS).build().map_err(|error| error.to_string())?;
+    let client = client.credentials(config.credentials.clone()).deadline(time_left).rounds(ROUNDS);
+    let client = client.build().map_err(|error| error.to_string())?;
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot start: {}", crate::report::reason(&error)))?;
     let (runtime, side) = known.left.insert((runtime, side));
@@ -177,7 +177,7 @@ fn relayed(args: &RelayArgs, started: Instant, known: &mut Known) -> Result<Answ
     };
     let answer = match asked {
         Ok(response) => hookd_agents::answer(call, &telling(response, call, &left_out)),
-        Err(error) => known.unanswered(policy(&config, &error), &with_decision(&error)),
+        Err(error) => known.unanswered(policy(&config, &error), &told(&error, &config)),
     };
     if args.verbose {
         known.notes = left_out;
@@ -224,10 +224,17 @@ fn policy(config: &Config, error: &CallError) -> OnUnavailable {
     }
 }
 
-fn with_decision(error: &CallError) -> String {
+fn told(error: &CallError, config: &Config) -> String {
+    let is_of_trust = error.kind == CallErrorKind::NotTrusted || error.code == Some(Code::Unauthenticated);
+    let ignored = match config.ignored_variables.as_slice() {
+        ignored @ [_, ..] if is_of_trust => {
+            format!("; {} in the environment counts not here, name the file in relay.yaml", ignored.join(", "))
+        }
+        _ => String::new(),
+    };
     match &error.decision_id {
-        Some(id) => format!("{} ({id})", error.message),
-        None => error.message.clone(),
+        Some(id) => format!("{}{ignored} ({id})", error.message),
+        None => format!("{}{ignored}", error.message),
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::{error::Error, time::Duration};
 
-use tonic::{Code, Status, TimeoutExpired, metadata::MetadataMap};
+use tonic::{Code, Status, metadata::MetadataMap};
 use tonic_types::StatusExt as _;
 
-use crate::transport::NotUnderstood;
+use crate::{dial::DialError, transport::NotUnderstood};
 
 /// Metadata that every status of hookd itself carries; a status without it comes from the transport.
 const DECISION_ID: &str = "hookd-decision-id";
@@ -40,6 +40,10 @@ pub enum CallErrorKind {
     },
     /// The call itself is at fault: too large, invalid, unauthenticated, denied, not implemented, another revision.
     Refused,
+    /// The two ends do not trust each other, so hookd was not asked: its certificate has expired, is by an unknown CA, or
+    /// is for another name; it does not take this client's; or a file of the
+    /// [credentials](crate::Credentials) cannot be used.
+    NotTrusted,
     /// There is an answer, but it is not understood or cannot be carried out.
     NotUnderstood,
 }
@@ -51,7 +55,7 @@ impl CallErrorKind {
     pub fn is_unavailable(self) -> bool {
         match self {
             Self::Unavailable | Self::DeadlineExceeded | Self::Internal | Self::Shed { .. } => true,
-            Self::Refused | Self::NotUnderstood => false,
+            Self::Refused | Self::NotTrusted | Self::NotUnderstood => false,
         }
     }
 }
@@ -67,6 +71,23 @@ impl CallError {
     pub(crate) fn too_large(bytes: usize, limit: usize) -> Self {
         let message = format!("the call has {bytes} bytes, the limit is {limit}");
         Self { kind: CallErrorKind::Refused, code: Some(Code::ResourceExhausted), decision_id: None, message }
+    }
+
+    /// There is no connection to `at`.
+    pub(crate) fn of_dial(error: &DialError, at: &str) -> Self {
+        match error {
+            DialError::NotTrusted(why) => Self::not_trusted(why, at),
+            DialError::Unreachable(why) => {
+                let message = format!("hookd cannot be reached at {at}: {why}");
+                Self { kind: CallErrorKind::Unavailable, code: Some(Code::Unavailable), decision_id: None, message }
+            }
+        }
+    }
+
+    /// Nothing is said to `at`.
+    pub(crate) fn not_trusted(why: &str, at: &str) -> Self {
+        let message = format!("hookd at {at} is not asked: {why}");
+        Self { kind: CallErrorKind::NotTrusted, code: None, decision_id: None, message }
     }
 
     /// No answer in time; `last` is what the last finished attempt met.
@@ -86,7 +107,6 @@ impl CallError {
         let of_hookd = decision_id.is_some();
         let kind = match status.code() {
             _ if source::<NotUnderstood>(status).is_some() => CallErrorKind::NotUnderstood,
-            Code::Cancelled if source::<TimeoutExpired>(status).is_some() => CallErrorKind::DeadlineExceeded,
             Code::DeadlineExceeded => CallErrorKind::DeadlineExceeded,
             Code::Unavailable => CallErrorKind::Unavailable,
             // What the transport makes of a connection that closes under a call.
@@ -106,7 +126,9 @@ impl CallError {
             CallErrorKind::DeadlineExceeded => format!("hookd at {at} gave no answer in time: {said}"),
             CallErrorKind::Internal => format!("hookd at {at} failed: {said}"),
             CallErrorKind::Shed { .. } => format!("hookd at {at} has too many calls: {said}"),
-            CallErrorKind::Refused => format!("hookd at {at} refused the call: {said} ({code})"),
+            CallErrorKind::Refused | CallErrorKind::NotTrusted => {
+                format!("hookd at {at} refused the call: {said} ({code})")
+            }
             CallErrorKind::NotUnderstood => format!("the answer of hookd at {at} is not understood: {said}"),
         };
         Self { kind, code: Some(status.code()), decision_id, message }
@@ -122,6 +144,15 @@ fn root_cause(status: &Status) -> String {
     one_line(&causes(status).last().map_or_else(|| status.message().to_owned(), ToString::to_string))
 }
 
+/// The innermost error, in one line.
+pub(crate) fn root_of(error: &(dyn Error + 'static)) -> String {
+    let mut root = error;
+    while let Some(source) = root.source() {
+        root = source;
+    }
+    one_line(&root.to_string())
+}
+
 fn causes(status: &Status) -> impl Iterator<Item = &(dyn Error + 'static)> {
     let mut next = status.source();
     std::iter::from_fn(move || {
@@ -132,7 +163,7 @@ fn causes(status: &Status) -> impl Iterator<Item = &(dyn Error + 'static)> {
 }
 
 /// `text` without control characters, starting in lowercase: it ends up on terminals and in front of models.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let line =
         text.split(char::is_control).map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
     let mut chars = line.chars();

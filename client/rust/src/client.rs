@@ -7,7 +7,7 @@ use std::{
     fmt,
     hash::{BuildHasher as _, RandomState},
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -15,20 +15,23 @@ use std::{
 
 use prost::{Message, bytes::Bytes};
 use tokio::time::{Instant, sleep_until, timeout_at};
-use tonic::{Status, metadata::MetadataMap, transport::Endpoint};
 
 use crate::{
-    Address, AddressError, CallError, CallErrorKind, Gate, OnUnavailable, Session,
+    Address, AddressError, CallError, CallErrorKind, Credentials, Gate, OnUnavailable, Session,
+    credentials::{Token, addresses_of_environment},
+    dial::{Dialer, KeepAlive},
+    peer::Peer,
     proto::{
         ExplainRequest, ExplainResponse, GetStatusRequest, GetStatusResponse, ListRulesRequest, ListRulesResponse,
         ReloadRequest, ReloadResponse, TriggerRequest, TriggerResponse,
     },
-    transport::{Connection, endpoint},
+    tls::Tls,
 };
 
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
 const DEFAULT_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
 const DEFAULT_ROUNDS: u32 = 5;
+const DEFAULT_KEEP_ALIVE: KeepAlive = KeepAlive { interval: Duration::from_secs(20), timeout: Duration::from_secs(10) };
 /// The wait before the second round; it doubles from round to round up to the longest.
 const FIRST_BACK_OFF: Duration = Duration::from_millis(50);
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(1);
@@ -50,10 +53,13 @@ pub struct ClientBuilder {
     deadline: Duration,
     rounds: u32,
     message_bytes: usize,
+    credentials: Credentials,
 }
 
 struct Shared {
     peers: Vec<Peer>,
+    dialer: Arc<Dialer>,
+    token: Option<Token>,
     /// The peer that is asked first: a random one, then the next whenever it does not answer. Counts on, modulo.
     current: AtomicUsize,
     on_unavailable: OnUnavailable,
@@ -62,15 +68,19 @@ struct Shared {
     message_bytes: usize,
 }
 
-struct Peer {
-    address: Address,
-    endpoint: Endpoint,
-    connection: OnceLock<Connection>,
-}
-
 impl Client {
-    /// A client of the hookd at these addresses: `host:port`, `http://host:port`, `unix:/path`, or several with commas
-    /// between them. Does not connect yet.
+    /// A client as the environment says it, by [`variables`](crate::variables): where hookd listens, and the files of its
+    /// [`Credentials`]. Does not connect yet.
+    ///
+    /// # Errors
+    /// [`AddressError`] for what is not an address, and for files that do not fit the addresses.
+    pub fn from_environment(on_unavailable: OnUnavailable) -> Result<Self, AddressError> {
+        let builder = Self::builder(addresses_of_environment()?, on_unavailable);
+        builder.credentials(Credentials::of_environment()).build()
+    }
+
+    /// A client of the hookd at these addresses: `host:port`, `http://host:port`, `https://host:port`, `unix:/path`, or
+    /// several with commas between them. Shows no credentials. Does not connect yet.
     ///
     /// # Errors
     /// [`AddressError`] for what is not an address.
@@ -87,6 +97,7 @@ impl Client {
             deadline: DEFAULT_DEADLINE,
             rounds: DEFAULT_ROUNDS,
             message_bytes: DEFAULT_MESSAGE_BYTES,
+            credentials: Credentials::default(),
         }
     }
 
@@ -156,7 +167,7 @@ impl Client {
 /// Names the addresses.
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let addresses = self.shared.peers.iter().map(|peer| &peer.address).collect::<Vec<_>>();
+        let addresses = self.shared.peers.iter().map(Peer::address).collect::<Vec<_>>();
         f.debug_struct("Client").field("addresses", &addresses).finish_non_exhaustive()
     }
 }
@@ -183,21 +194,27 @@ impl ClientBuilder {
         Self { message_bytes: bytes, ..self }
     }
 
-    /// The client. Does not connect yet.
+    /// What is shown to hookd, and by what hookd is known. Nothing, and what this system trusts, unless set.
+    #[must_use]
+    pub fn credentials(self, credentials: Credentials) -> Self {
+        Self { credentials, ..self }
+    }
+
+    /// The client. Does not connect yet, and does not read the files of its credentials yet.
     ///
     /// # Errors
-    /// [`AddressError`] where there is no address, or one is not understood.
+    /// [`AddressError`] where there is no address, or the credentials do not fit the addresses
+    /// ([`Credentials::check`]).
     pub fn build(self) -> Result<Client, AddressError> {
         if self.addresses.is_empty() {
             return Err(AddressError::Empty);
         }
-        let peer = |address: Address| {
-            endpoint(&address).map(|endpoint| Peer { address, endpoint, connection: OnceLock::new() })
-        };
-        let peers = self.addresses.into_iter().map(peer).collect::<Result<Vec<_>, _>>()?;
+        self.credentials.check(&self.addresses)?;
         let shared = Shared {
             current: AtomicUsize::new(usize::try_from(random() >> 33).unwrap_or_default()),
-            peers,
+            peers: self.addresses.into_iter().map(Peer::new).collect(),
+            token: self.credentials.token_file.clone().map(Token::new),
+            dialer: Arc::new(Dialer::new(Tls::new(self.credentials), DEFAULT_KEEP_ALIVE)),
             on_unavailable: self.on_unavailable,
             deadline: self.deadline,
             rounds: self.rounds,
@@ -232,11 +249,12 @@ impl Shared {
         may_repeat: impl Fn() -> bool,
     ) -> Result<A, CallError> {
         let deadline = Instant::now().checked_add(self.deadline).unwrap_or_else(far_away);
-        let mut last = None;
+        let mut failures = Failures::default();
         for round in 0..self.rounds {
             if round > 0 && !wait(round, deadline).await {
                 break;
             }
+            let mut may_be_back = false;
             for _ in &self.peers {
                 let asked = self.current.load(Ordering::Relaxed);
                 let Some(peer) = asked.checked_rem(self.peers.len()).and_then(|at| self.peers.get(at)) else { break };
@@ -246,24 +264,24 @@ impl Shared {
                         error
                     }
                     Ok(Err(_)) | Err(_) => {
-                        return Err(CallError::deadline(&peer.address.to_string(), self.deadline, last.as_ref()));
+                        return Err(failures.late(&peer.address().to_string(), self.deadline));
                     }
                 };
-                if error.kind != CallErrorKind::Unavailable || !may_repeat() {
+                let is_unanswered = matches!(error.kind, CallErrorKind::Unavailable | CallErrorKind::NotTrusted);
+                if !is_unanswered || !may_repeat() {
                     return Err(error);
                 }
+                may_be_back |= error.kind == CallErrorKind::Unavailable;
                 // Another call may have moved on already.
                 let next = asked.wrapping_add(1);
                 let _ = self.current.compare_exchange(asked, next, Ordering::Relaxed, Ordering::Relaxed);
-                last = Some(error);
+                failures.add(error);
+            }
+            if !may_be_back {
+                break;
             }
         }
-        let mut error = last.unwrap_or_else(|| CallError::deadline("any address", self.deadline, None));
-        if self.peers.len() > 1 {
-            let tried = self.peers.iter().map(|peer| peer.address.to_string()).collect::<Vec<_>>();
-            error.message.push_str(&format!("; tried {}", tried.join(", ")));
-        }
-        Err(error)
+        Err(failures.unanswered(self.deadline, &self.peers))
     }
 
     async fn attempt<A: Message + Default + 'static>(
@@ -273,19 +291,65 @@ impl Shared {
         request: &Bytes,
         deadline: Instant,
     ) -> Result<A, CallError> {
-        let mut request = tonic::Request::new(request.clone());
+        let request = self.request(peer, request.clone(), deadline)?;
+        let connection = peer.connection(&self.dialer).await?;
+        connection.call(path, request, self.message_bytes).await.map_err(|failed| peer.error(*failed))
+    }
+
+    /// A request as `peer` gets it: with the time that is left, and with the token.
+    fn request<T>(&self, peer: &Peer, message: T, deadline: Instant) -> Result<tonic::Request<T>, CallError> {
+        let mut request = tonic::Request::new(message);
         request.set_timeout(deadline.saturating_duration_since(Instant::now()));
-        peer.connection().call(path, request, self.message_bytes).await.map_err(|failed| peer.error(*failed))
+        if let Some(token) = &self.token {
+            let header = token.header();
+            let header =
+                header.map_err(|error| CallError::not_trusted(&error.to_string(), &peer.address().to_string()))?;
+            request.metadata_mut().insert("authorization", header);
+        }
+        Ok(request)
     }
 }
 
-impl Peer {
-    fn connection(&self) -> Connection {
-        self.connection.get_or_init(|| Connection::lazy(&self.endpoint)).clone()
+/// What the attempts of one call met.
+#[derive(Default)]
+struct Failures {
+    /// The last of those after which nobody knows whether hookd would let the call be.
+    last: Option<CallError>,
+    /// The last where the two ends do not trust each other. It counts more: what blocks must not turn into what
+    /// [`OnUnavailable`] lets go by another server being away.
+    untrusted: Option<CallError>,
+}
+
+impl Failures {
+    fn add(&mut self, error: CallError) {
+        let place = if error.kind == CallErrorKind::NotTrusted { &mut self.untrusted } else { &mut self.last };
+        *place = Some(error);
     }
 
-    fn error(&self, (status, headers): (Status, MetadataMap)) -> CallError {
-        CallError::of_status(&status, &headers, &self.address.to_string())
+    fn most(self) -> Option<CallError> {
+        self.untrusted.or(self.last)
+    }
+
+    /// There is no time left.
+    fn late(self, at: &str, granted: Duration) -> CallError {
+        let last = self.most();
+        let late = CallError::deadline(at, granted, last.as_ref());
+        match last {
+            Some(CallError { kind: CallErrorKind::NotTrusted, code, .. }) => {
+                CallError { kind: CallErrorKind::NotTrusted, code, ..late }
+            }
+            _ => late,
+        }
+    }
+
+    /// All attempts are made.
+    fn unanswered(self, granted: Duration, tried: &[Peer]) -> CallError {
+        let mut error = self.most().unwrap_or_else(|| CallError::deadline("any address", granted, None));
+        if tried.len() > 1 {
+            let tried = tried.iter().map(|peer| peer.address().to_string()).collect::<Vec<_>>();
+            error.message.push_str(&format!("; tried {}", tried.join(", ")));
+        }
+        error
     }
 }
 

@@ -30,6 +30,37 @@
 //! Read in this order: [`Gate`], which is what an agent acts on; [`OnUnavailable`], which says what happens where hookd
 //! cannot be asked; [`Client`] and [`Session`]; [`CallError`].
 //!
+//! # The way to hookd
+//!
+//! The same for the clients of all languages, for `hookctl` and (but for the environment) for `hookctl relay`.
+//!
+//! **Addresses** ([`Address`]): `host:port` and `http://host:port` are plain text, `https://host:port` is TLS, `unix:/path` a
+//! socket; several with commas between them.
+//!
+//! **Files** ([`Credentials`], [`ClientBuilder::credentials`]): a token, the CAs that may have signed hookd's certificate, a
+//! client certificate and its key.
+//!
+//! **Environment** ([`Client::from_environment`], [`variables`]): `HOOKD_ADDRESS` (not set: `127.0.0.1:50051`),
+//! `HOOKD_TOKEN_FILE`, `HOOKD_CA_FILE`, `HOOKD_CLIENT_CERT_FILE`, `HOOKD_CLIENT_KEY_FILE`. Set to nothing is not set. The
+//! library reads it only where it is told to.
+//!
+//! - *Nothing in the clear.* A token, a CA file or a client certificate beside an address that is neither TLS nor on this
+//!   machine (unix socket, `localhost`, 127.0.0.0/8, `::1`) is an error when the client is built, by the name of the
+//!   address; so is a certificate without its key. With a plain address on this machine, CA and certificate are of no use
+//!   and of no harm. A `localhost` that leads to another machine is not asked.
+//! - *TLS* is 1.3 or 1.2, with HTTP/2 by ALPN. hookd's certificate must be valid now, for the host of the address (or
+//!   [`Credentials::server_name`]), and by a CA of the CA file; without one, by a CA that the system trusts. No session is
+//!   resumed, so each connection looks at the certificate.
+//! - *Files are read again when they change*, renamed over or by a swapped link: the token before each call, the others
+//!   before each new connection. Connections that stand are left alone. A certificate and a key are read at one moment.
+//! - *What is wrong there blocks* ([`CallErrorKind::NotTrusted`], one line with the file or what is wrong with the
+//!   certificate): a file that is missing, empty or broken; a certificate of hookd's that has expired, is by another CA or for
+//!   another name; a hookd that does not take this client's in the handshake. [`OnUnavailable`] is not asked: who can break
+//!   trust must not get an allow by it. Other addresses are tried first, at none of which anything has been judged; a hookd
+//!   that is away beside one that is not trusted is still a block. `UNAUTHENTICATED` and `PERMISSION_DENIED` block too
+//!   ([`CallErrorKind::Refused`]) and are not tried again.
+//! - *Secrets* are in no `Debug` and no error: those name files alone.
+//!
 //! With the feature `agent-commands` a client can offer rule files of its own, and runs their commands on this machine:
 //! `Client::trigger_with_commands`.
 
@@ -38,9 +69,14 @@ mod call_error;
 mod client;
 #[cfg(feature = "agent-commands")]
 mod commands;
+mod credentials;
+mod dial;
 mod event;
+mod files;
 mod gate;
+mod peer;
 mod session;
+mod tls;
 mod transport;
 
 pub use address::{Address, AddressError};
@@ -48,6 +84,7 @@ pub use call_error::{CallError, CallErrorKind};
 pub use client::{Client, ClientBuilder};
 #[cfg(feature = "agent-commands")]
 pub use commands::{AgentCommands, AgentProgram, AgentSide, Detached, OfferTier, OfferedCommand, OfferedRules};
+pub use credentials::{Credentials, variables};
 pub use gate::{Decision, Gate, OnUnavailable};
 pub use hookd_proto::v1 as proto;
 pub use session::Session;

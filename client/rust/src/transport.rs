@@ -1,9 +1,19 @@
 //! One call over one connection: bytes out, a message or a [`Status`] back.
 
-use std::{marker::PhantomData, sync::Arc, time::Duration};
+use std::{
+    marker::PhantomData,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
-use http::{HeaderMap, Response, StatusCode, header::CONTENT_TYPE, uri::PathAndQuery};
+use http::{
+    HeaderMap, HeaderValue, Request, Response, StatusCode, Uri,
+    header::{CONTENT_TYPE, USER_AGENT},
+    uri::PathAndQuery,
+};
 use http_body_util::BodyExt as _;
+use hyper::client::conn::http2::SendRequest;
 use prost::{
     Message,
     bytes::{BufMut as _, Bytes},
@@ -14,16 +24,9 @@ use tonic::{
     client::Grpc,
     codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
     metadata::MetadataMap,
-    transport::{Channel, Endpoint},
 };
-use tower::{ServiceExt as _, util::MapResponse};
+use tower::Service;
 
-use crate::{Address, AddressError};
-
-/// How long a connection attempt may take before another address has its turn.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often a connection with calls in flight is checked, and how long the check may take.
-const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(10));
 /// Carries the details of a status, in base64.
 const DETAILS: &str = "grpc-status-details-bin";
 
@@ -35,16 +38,21 @@ pub(crate) struct NotUnderstood(String);
 /// A status and the headers that came before it.
 pub(crate) type Failed = Box<(Status, MetadataMap)>;
 
-/// A connection to one address, made when it is first needed and again whenever it is lost.
+/// A connection that is made.
 #[derive(Debug, Clone)]
-pub(crate) struct Connection(MapResponse<Channel, OnResponse>);
-
-type OnResponse = fn(Response<Body>) -> Response<Body>;
+pub(crate) struct Connection {
+    sender: SendRequest<Body>,
+    origin: Uri,
+}
 
 impl Connection {
-    /// Has to be called on a tokio runtime.
-    pub(crate) fn lazy(endpoint: &Endpoint) -> Self {
-        Self(endpoint.connect_lazy().map_response(checked))
+    pub(crate) fn new(sender: SendRequest<Body>, origin: Uri) -> Self {
+        Self { sender, origin }
+    }
+
+    /// Whether it takes no more calls: it is lost, or the other end has sent GOAWAY.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.sender.is_closed()
     }
 
     /// Sends `request` to the method at `path` and reads its one answer.
@@ -54,7 +62,7 @@ impl Connection {
         request: tonic::Request<Bytes>,
         answer_limit: usize,
     ) -> Result<A, Failed> {
-        let mut grpc = self.ready(answer_limit).await?;
+        let mut grpc = self.grpc(answer_limit);
         let path = PathAndQuery::from_static(path);
         let codec = WireCodec(PhantomData::<A>);
         let (headers, mut messages, _) =
@@ -81,35 +89,37 @@ impl Connection {
         requests: tonic::Request<impl tokio_stream::Stream<Item = Bytes> + Send + 'static>,
         answer_limit: usize,
     ) -> Result<(MetadataMap, tonic::Streaming<A>), Failed> {
-        let mut grpc = self.ready(answer_limit).await?;
+        let mut grpc = self.grpc(answer_limit);
         let codec = WireCodec(PhantomData::<A>);
         let opened = grpc.streaming(requests, PathAndQuery::from_static(path), codec).await.map_err(no_headers)?;
         let (headers, messages, _) = opened.into_parts();
         Ok((headers, messages))
     }
 
-    async fn ready(&self, answer_limit: usize) -> Result<Grpc<MapResponse<Channel, OnResponse>>, Failed> {
-        let mut grpc = Grpc::new(self.0.clone()).max_decoding_message_size(answer_limit);
-        grpc.ready().await.map_err(|error| no_headers(Status::from_error(error.into())))?;
-        Ok(grpc)
+    fn grpc(&self, answer_limit: usize) -> Grpc<Self> {
+        Grpc::with_origin(self.clone(), self.origin.clone()).max_decoding_message_size(answer_limit)
+    }
+}
+
+impl Service<Request<Body>> for Connection {
+    type Response = Response<Body>;
+    type Error = hyper::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, hyper::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), hyper::Error>> {
+        self.sender.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let user_agent = HeaderValue::from_static(concat!("hookd-client/", env!("CARGO_PKG_VERSION")));
+        request.headers_mut().insert(USER_AGENT, user_agent);
+        let response = self.sender.send_request(request);
+        Box::pin(async move { Ok(checked(response.await?.map(Body::new))) })
     }
 }
 
 fn no_headers(status: Status) -> Failed {
     Box::new((status, MetadataMap::new()))
-}
-
-/// What connections to `address` are made with.
-pub(crate) fn endpoint(address: &Address) -> Result<Endpoint, AddressError> {
-    let not_an_address = |_| AddressError::NotAnAddress(address.to_string());
-    let endpoint = Endpoint::from_shared(address.uri().to_owned()).map_err(not_an_address)?;
-    let (interval, timeout) = KEEP_ALIVE;
-    endpoint
-        .connect_timeout(CONNECT_TIMEOUT)
-        .http2_keep_alive_interval(interval)
-        .keep_alive_timeout(timeout)
-        .user_agent(concat!("hookd-client/", env!("CARGO_PKG_VERSION")))
-        .map_err(not_an_address)
 }
 
 /// Keeps from the layer above what it does not check: status details that are not base64, on which it panics, and the

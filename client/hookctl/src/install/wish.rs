@@ -6,7 +6,7 @@ use hookd_agents::Agent;
 use hookd_json::Value;
 
 use crate::{
-    args::{Global, InstallArgs, OnUnavailable, Scope},
+    args::{Global, InstallArgs, OnUnavailable, Scope, by_option},
     install::{
         agents::{self, Form},
         entry::Wish,
@@ -89,8 +89,14 @@ fn url(global: &Global, args: &InstallArgs, notes: &mut Vec<String>) -> Result<S
     let [address] = addresses.as_slice() else {
         return Err(Failure::usage("an http hook posts to one address, `--address` names several"));
     };
+    if let Some((option, _)) = by_option(&global.credentials.or_environment()).next().filter(|_| !args.remove) {
+        let message = format!(
+            "an http hook shows hookd no credentials, but `{option}` or its variable is set; leave out `--http`"
+        );
+        return Err(Failure::usage(message));
+    }
     let place = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
-    if place.starts_with("unix:") {
+    if place.starts_with("unix:") || place.starts_with("https:") {
         return Err(Failure::usage(format!("an http hook cannot post to `{address}`, expected `host:port`")));
     }
     let host = place.rsplit_once(':').map_or(place, |(host, _)| host).trim_start_matches('[').trim_end_matches(']');
@@ -120,6 +126,13 @@ fn options(global: &Global, args: &InstallArgs, place: &Path, notes: &mut Vec<St
         let addresses = global.addresses()?.iter().map(ToString::to_string).collect::<Vec<_>>();
         put("--address", addresses.join(","));
     }
+    let credentials = global.credentials_of_entry(is_filed);
+    if !is_filed {
+        credentials.check(&global.addresses()?).map_err(|error| Failure::usage(error.to_string()))?;
+    }
+    for (option, file) in by_option(&credentials) {
+        put(option, absolute(file).map_err(Failure::usage)?);
+    }
     match args.on_unavailable {
         Some(OnUnavailable::Allow) => put("--on-unavailable", "allow".to_owned()),
         Some(OnUnavailable::Block) => put("--on-unavailable", "block".to_owned()),
@@ -137,6 +150,15 @@ fn options(global: &Global, args: &InstallArgs, place: &Path, notes: &mut Vec<St
         put("--offer", if forces { "project,user" } else { "project,user,plugins" }.to_owned());
     }
     Ok(options)
+}
+
+/// The path of a file as it can stand in settings, wherever the agent runs.
+fn absolute(file: &Path) -> Result<String, String> {
+    let path = std::path::absolute(file).map_err(|error| format!("{}: {}", file.display(), reason(&error)))?;
+    match path.to_str().filter(|text| !text.contains(char::is_control)) {
+        Some(text) => Ok(text.to_owned()),
+        None => Err(format!("{path:?}: a path with such characters cannot stand in settings")),
+    }
 }
 
 /// Whether the managed settings at `place` switch plugins on: the agent runs the hooks of these in any case.

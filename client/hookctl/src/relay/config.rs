@@ -2,17 +2,18 @@
 //! environment.
 
 use std::{
+    ffi::OsString,
     path::{Path, PathBuf},
     str::FromStr,
     time::Duration,
 };
 
-use hookd_client::Address;
+use hookd_client::{Address, Credentials, variables};
 use hookd_json::{Kind, Value};
 use hookd_rules::Format;
 
 use crate::{
-    args::{OnUnavailable, Origin, RelayArgs, addresses_of_environment},
+    args::{OnUnavailable, Origin, RelayArgs, addresses_of_environment, by_option, over, variables_set},
     relay::{home::home, owned::read_owned},
 };
 
@@ -20,13 +21,19 @@ use crate::{
 const OF_THE_MACHINE: &str = "/etc/hookd/relay.yaml";
 /// The file of a person, in their home.
 const OF_THE_PERSON: &str = ".config/hookd/relay.yaml";
-const KEYS: &str = "`address`, `on_unavailable`, `deadline`, `offer`, `home`";
+const KEYS: &str = "`address`, `token_file`, `ca_file`, `client_cert_file`, `client_key_file`, `on_unavailable`, \
+                    `deadline`, `offer`, `home`";
+/// Variables that say whom this system trusts.
+const SYSTEM_TRUST: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
 
 /// What holds for one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Config {
     /// Where hookd listens, at least one.
     pub(crate) addresses: Vec<Address>,
+    pub(crate) credentials: Credentials,
+    /// Variables that name files of credentials, which do not count.
+    pub(crate) ignored_variables: Vec<&'static str>,
     pub(crate) on_unavailable: OnUnavailable,
     /// How long the whole call may take.
     pub(crate) deadline: Deadline,
@@ -49,6 +56,7 @@ pub(crate) enum Deadline {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct FromFile {
     addresses: Option<Vec<Address>>,
+    credentials: Credentials,
     on_unavailable: Option<OnUnavailable>,
     deadline: Option<Duration>,
     offer: Option<Vec<Origin>>,
@@ -71,20 +79,47 @@ impl Deadline {
 }
 
 impl Config {
-    /// What holds for a call with `args`. `from_environment` is `HOOKD_ADDRESS`.
+    /// What holds for a call with `args`. `variable` is the environment.
     ///
     /// A repository's settings can set variables for the hooks of an agent, so the environment counts only where neither
-    /// the command line nor a file says where hookd is, and says nothing else.
+    /// the command line nor a file says where hookd is, and says nothing else: no token is sent to an address of the
+    /// environment, no file of the environment's choice is sent to hookd, and hookd is known by nothing that stands there.
     ///
     /// # Errors
-    /// One line: a file that is not as it must be, or an address that is none.
-    pub(crate) fn of(args: &RelayArgs, from_environment: Option<&str>) -> Result<Self, String> {
+    /// One line: a file that is not as it must be, an address that is none, or credentials without an address.
+    pub(crate) fn of(args: &RelayArgs, variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, String> {
         let file = FromFile::find(args.config.as_deref())?;
+        let named = args.credentials.named();
+        if let Some((option, path)) = by_option(&named).find(|(_, path)| !path.is_absolute()) {
+            // The current folder is the repository.
+            return Err(format!("`{option}` is `{}`, expected an absolute path", path.display()));
+        }
+        let credentials = over(named, file.credentials);
         let addresses = match (&args.address, file.addresses) {
             (Some(addresses), _) => addresses.0.clone(),
             (None, Some(addresses)) => addresses,
-            (None, None) => addresses_of_environment(from_environment)?,
+            (None, None) => {
+                if let Some((_, path)) = by_option(&credentials).next() {
+                    return Err(format!(
+                        "{} is named, but not where hookd is: name the address beside it, since a repository can set {}",
+                        path.display(),
+                        variables::ADDRESS
+                    ));
+                }
+                let list = variable(variables::ADDRESS).and_then(|list| list.into_string().ok());
+                addresses_of_environment(list.as_deref())?
+            }
         };
+        let is_set = |name: &&str| variable(name).is_some_and(|value| !value.is_empty());
+        if credentials.ca_file.is_none()
+            && let Some(address) = addresses.iter().find(|address| address.is_tls())
+            && let Some(name) = SYSTEM_TRUST.iter().find(|name| is_set(name))
+        {
+            return Err(format!(
+                "{name} would say by whom hookd at `{address}` is known, and a repository can set that: name `ca_file` in \
+                 relay.yaml, or `--ca-file`"
+            ));
+        }
         let deadline = match (args.deadline, file.deadline) {
             (Some(time), _) => Deadline::Exactly(time),
             (None, Some(time)) => Deadline::AtMost(time),
@@ -92,6 +127,8 @@ impl Config {
         };
         Ok(Self {
             addresses,
+            credentials,
+            ignored_variables: variables_set(&variable),
             on_unavailable: args.on_unavailable.or(file.on_unavailable).unwrap_or(OnUnavailable::Block),
             deadline,
             offer: if args.offer.is_empty() { file.offer.unwrap_or_default() } else { args.offer.clone() },
@@ -108,6 +145,8 @@ impl Config {
     pub(crate) fn broken(args: &RelayArgs) -> Self {
         Self {
             addresses: Vec::new(),
+            credentials: Credentials::default(),
+            ignored_variables: Vec::new(),
             on_unavailable: OnUnavailable::Block,
             deadline: args.deadline.map_or(Deadline::DEFAULT, Deadline::Exactly),
             offer: Vec::new(),
@@ -161,13 +200,17 @@ impl FromFile {
         for (key, value) in all {
             match key.as_str() {
                 "address" => file.addresses = Some(addresses(&value)?),
+                "token_file" => file.credentials.token_file = Some(absolute(&key, &value)?),
+                "ca_file" => file.credentials.ca_file = Some(absolute(&key, &value)?),
+                "client_cert_file" => file.credentials.client_cert_file = Some(absolute(&key, &value)?),
+                "client_key_file" => file.credentials.client_key_file = Some(absolute(&key, &value)?),
                 "on_unavailable" => file.on_unavailable = Some(word(&key, &value)?),
                 "deadline" => {
                     file.deadline =
                         Some(crate::args::timeout(text_of(&key, &value)?).map_err(|why| format!("`deadline`: {why}"))?)
                 }
                 "offer" => file.offer = Some(list(&key, &value)?),
-                "home" => file.home = Some(folder(&key, &value)?),
+                "home" => file.home = Some(absolute(&key, &value)?),
                 _ => return Err(format!("unknown key `{key}`, expected {KEYS}")),
             }
         }
@@ -194,7 +237,7 @@ fn word<T: FromStr<Err = String>>(key: &str, value: &Value) -> Result<T, String>
     text_of(key, value)?.parse().map_err(|why| format!("`{key}`: {why}"))
 }
 
-fn folder(key: &str, value: &Value) -> Result<PathBuf, String> {
+fn absolute(key: &str, value: &Value) -> Result<PathBuf, String> {
     let path = PathBuf::from(text_of(key, value)?);
     if path.is_absolute() {
         Ok(path)
@@ -209,7 +252,10 @@ fn text_of<'v>(key: &str, value: &'v Value) -> Result<&'v str, String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+    use crate::args::RelayOnly;
 
     fn at(list: &str) -> Option<Vec<Address>> {
         Some(Address::parse_list(list).unwrap())
@@ -219,10 +265,17 @@ mod tests {
     fn a_file_says_what_it_says_and_nothing_else() {
         assert_eq!(FromFile::parse(""), Ok(FromFile::default()));
         assert_eq!(FromFile::parse("# nothing yet\n"), Ok(FromFile::default()));
-        let whole = "address: unix:/run/hookd.sock\non_unavailable: allow\ndeadline: 10s\noffer: [project, user, plugins]\n\
+        let whole = "address: unix:/run/hookd.sock\ntoken_file: /t\nca_file: /a\nclient_cert_file: /c\nclient_key_file: /k\non_unavailable: allow\ndeadline: 10s\noffer: [project, user, plugins]\n\
                      home: /home/me\n";
         let expected = FromFile {
             addresses: at("unix:/run/hookd.sock"),
+            credentials: Credentials {
+                token_file: Some("/t".into()),
+                ca_file: Some("/a".into()),
+                client_cert_file: Some("/c".into()),
+                client_key_file: Some("/k".into()),
+                server_name: None,
+            },
             on_unavailable: Some(OnUnavailable::Allow),
             deadline: Some(Duration::from_secs(10)),
             offer: Some(vec![Origin::Project, Origin::User, Origin::Plugins]),
@@ -236,14 +289,20 @@ mod tests {
     #[test]
     fn what_a_file_must_not_say_is_named() {
         let cases = [
-            ("- a", "it is an array, expected an object with `address`, `on_unavailable`, `deadline`, `offer`, `home`"),
-            ("adress: a:1", "unknown key `adress`, expected `address`, `on_unavailable`, `deadline`, `offer`, `home`"),
+            ("- a", &*format!("it is an array, expected an object with {KEYS}")),
+            ("adress: a:1", &*format!("unknown key `adress`, expected {KEYS}")),
+            ("token_file: t", "`token_file` is `t`, expected an absolute path"),
+            ("ca_file: [ /a ]", "`ca_file` is an array, expected a string"),
             ("address: a:1\naddress: b:1", "duplicate key `address` at line 2 column 1"),
             (
                 "address: nowhere",
-                "`address`: `nowhere` is not an address, expected `host:port`, `http://host:port` or `unix:/path`",
+                "`address`: `nowhere` is not an address, expected `host:port`, `http://host:port`, `https://host:port` or \
+                 `unix:/path`",
             ),
-            ("address: []", "`address`: no address given, expected `host:port`, `http://host:port` or `unix:/path`"),
+            (
+                "address: []",
+                "`address`: no address given, expected `host:port`, `http://host:port`, `https://host:port` or `unix:/path`",
+            ),
             ("address: 5", "`address` is a number, expected a string"),
             ("on_unavailable: maybe", "`on_unavailable`: `maybe` is not known, expected `block` or `allow`"),
             ("on_unavailable: true", "`on_unavailable` is a boolean, expected a string"),
@@ -256,6 +315,61 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(FromFile::parse(text), Err(expected.to_owned()), "{text}");
         }
+    }
+
+    /// What holds with this file, these arguments and these variables.
+    fn config(file: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Result<Config, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("relay.yaml");
+        std::fs::write(&path, file).unwrap();
+        let own = ["relay", "--agent", "claude-code", "--config", path.to_str().unwrap()];
+        let args = RelayOnly::try_parse_from(own.iter().chain(arguments)).unwrap().relay;
+        Config::of(&args, |name| variables.iter().find(|(set, _)| *set == name).map(|(_, value)| value.into()))
+    }
+
+    #[test]
+    fn credentials_are_nothing_that_a_repository_can_say() {
+        let token = |file: &str| Credentials { token_file: Some(file.into()), ..Credentials::default() };
+        let hostile = [
+            ("HOOKD_ADDRESS", "https://evil:1"),
+            ("HOOKD_TOKEN_FILE", "/secret"),
+            ("HOOKD_CA_FILE", "/repo/ca"),
+            ("HOOKD_CLIENT_CERT_FILE", ""),
+        ];
+        for (file, arguments, address, credentials) in [
+            ("address: https://h:1\ntoken_file: /t", &[][..], "https://h:1", token("/t")),
+            ("address: https://h:1\ntoken_file: /t", &["--token-file", "/u"], "https://h:1", token("/u")),
+            ("token_file: /t", &["--address", "unix:/s"], "unix:/s", token("/t")),
+            ("", &["--address", "unix:/s", "--token-file", "/u"], "unix:/s", token("/u")),
+            ("", &[], "https://evil:1", Credentials::default()),
+        ] {
+            let found = config(file, arguments, &hostile).unwrap();
+            assert_eq!((Some(found.addresses), found.credentials), (at(address), credentials), "{file} {arguments:?}");
+            assert_eq!(found.ignored_variables, ["HOOKD_TOKEN_FILE", "HOOKD_CA_FILE"]);
+        }
+        let beside =
+            "/t is named, but not where hookd is: name the address beside it, since a repository can set HOOKD_ADDRESS";
+        for (file, arguments, variables, why) in [
+            ("token_file: /t", &[][..], &hostile[..], beside),
+            ("", &["--ca-file", "/t"], &[], beside),
+            (
+                "",
+                &["--address", "unix:/s", "--token-file", "t"],
+                &[],
+                "`--token-file` is `t`, expected an absolute path",
+            ),
+            (
+                "address: https://h:1",
+                &[],
+                &[("SSL_CERT_FILE", "/repo/ca")],
+                "SSL_CERT_FILE would say by whom hookd at `https://h:1` is known, and a repository can set that: name \
+                 `ca_file` in relay.yaml, or `--ca-file`",
+            ),
+        ] {
+            assert_eq!(config(file, arguments, variables), Err(why.to_owned()), "{file} {arguments:?}");
+        }
+        let known = config("address: https://h:1\nca_file: /a", &[], &[("SSL_CERT_FILE", "/repo/ca")]).unwrap();
+        assert_eq!(known.credentials.ca_file, Some("/a".into()));
     }
 
     #[test]

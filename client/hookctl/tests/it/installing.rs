@@ -372,6 +372,49 @@ fn a_repository_cannot_say_where_hookd_is() {
 }
 
 #[test]
+fn what_is_shown_to_hookd_stands_beside_where_it_is() {
+    let place = Place::new();
+    let named = ["--address", "https://h:1", "--token-file", "token", "--ca-file", "/etc/ca.pem"];
+    let text = place.done(&[&["codex"], &named[..]].concat());
+    let token = place.path("project/token");
+    let line = format!(
+        "{HOOKCTL} relay --agent codex --address https://h:1 --token-file {} --ca-file /etc/ca.pem\"",
+        token.display()
+    );
+    assert!(text.contains(&line), "{text}");
+
+    // Of the environment too: the relay would not believe it.
+    let home = place.path("home");
+    let variables = [
+        ("HOME", home.to_str().unwrap()),
+        ("HOOKD_ADDRESS", "https://h:1"),
+        ("HOOKD_CLIENT_CERT_FILE", "/c"),
+        ("HOOKD_CLIENT_KEY_FILE", "/k"),
+    ];
+    let install = ["install", "--program", HOOKCTL, "codex"];
+    let ran = hookctl(&place.path("project"), &variables, &install, "");
+    let line =
+        format!("{HOOKCTL} relay --agent codex --address https://h:1 --client-cert-file /c --client-key-file /k\"");
+    assert!(ran.exit == 0 && ran.out.contains(&line), "{ran:?}");
+
+    place.refused(
+        &["codex", "--address", "h:1", "--token-file", "/t"],
+        64,
+        "the token in /t would travel to `h:1` in the clear, expected `https://host:port`",
+    );
+    place.refused(
+        &["qwen-code", "--http", "--token-file", "/t"],
+        64,
+        "an http hook shows hookd no credentials, but `--token-file` or its variable is set; leave out `--http`",
+    );
+    place.refused(
+        &["qwen-code", "--http", "--address", "https://h:1"],
+        64,
+        "an http hook cannot post to `https://h:1`, expected `host:port`",
+    );
+}
+
+#[test]
 fn no_hook_runs_twice() {
     let place = Place::new();
     let settings = place.write("home/managed.json", "{\n  \"permissions\": {}\n}\n");

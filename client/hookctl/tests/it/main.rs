@@ -3,6 +3,7 @@
 
 mod asking;
 mod checking;
+mod credentials;
 mod importing;
 mod installing;
 mod pages;

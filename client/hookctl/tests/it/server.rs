@@ -10,12 +10,16 @@ use hookd_client::proto::{
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio_stream::wrappers::TcpListenerStream;
-use tonic::{Request, Response, Status, transport::Server};
+use tonic::{
+    Request, Response, Status,
+    transport::{Server, ServerTlsConfig},
+};
 
 /// A running server, on threads of its own until it is dropped.
 pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
     asked: mpsc::Receiver<TriggerRequest>,
+    tokens: mpsc::Receiver<Option<String>>,
     _runtime: Runtime,
 }
 
@@ -27,11 +31,15 @@ struct Service {
 
 impl TestServer {
     pub(crate) fn answering(answer: Result<TriggerResponse, Status>) -> Self {
-        Self::start(answer, true)
+        Self::start(answer, true, None)
+    }
+
+    pub(crate) fn with_tls(answer: Result<TriggerResponse, Status>, tls: ServerTlsConfig) -> Self {
+        Self::start(answer, true, Some(tls))
     }
 
     pub(crate) fn reloading(ok: bool) -> Self {
-        Self::start(Ok(TriggerResponse::default()), ok)
+        Self::start(Ok(TriggerResponse::default()), ok, None)
     }
 
     /// The request that was asked, once.
@@ -39,17 +47,33 @@ impl TestServer {
         self.asked.try_recv().unwrap()
     }
 
-    fn start(answer: Result<TriggerResponse, Status>, reload_ok: bool) -> Self {
+    /// What came as `authorization`, call by call.
+    pub(crate) fn token(&self) -> Option<String> {
+        self.tokens.try_recv().unwrap()
+    }
+
+    fn start(answer: Result<TriggerResponse, Status>, reload_ok: bool, tls: Option<ServerTlsConfig>) -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (sender, asked) = mpsc::channel();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let service = |sender| Service { answer: answer.clone(), reload_ok, asked: Mutex::new(sender) };
-        let server = Server::builder()
-            .add_service(HookServiceServer::new(service(sender.clone())))
-            .add_service(AdminServiceServer::new(service(sender)));
+        let (seen, tokens) = mpsc::channel();
+        let look = move |request: Request<()>| {
+            let token = request.metadata().get("authorization").map(|it| it.to_str().unwrap().to_owned());
+            // Nobody looks any more once the test is over.
+            let _ = seen.send(token);
+            Ok(request)
+        };
+        let mut server = Server::builder();
+        if let Some(tls) = tls {
+            server = server.tls_config(tls).unwrap();
+        }
+        let server = server
+            .add_service(HookServiceServer::with_interceptor(service(sender.clone()), look.clone()))
+            .add_service(AdminServiceServer::with_interceptor(service(sender), look));
         runtime.spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
-        Self { address, asked, _runtime: runtime }
+        Self { address, asked, tokens, _runtime: runtime }
     }
 }
 

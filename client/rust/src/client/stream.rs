@@ -80,9 +80,9 @@ impl<'a, C: AgentCommands> Call<'a, C> {
         let (sender, receiver) = mpsc::unbounded_channel();
         // Its other end is here.
         let _ = sender.send(start);
-        let mut requests = tonic::Request::new(UnboundedReceiverStream::new(receiver));
-        requests.set_timeout(self.deadline.saturating_duration_since(Instant::now()));
-        let opened = peer.connection().open::<TriggerStreamResponse>(PATH, requests, self.shared.message_bytes).await;
+        let requests = self.shared.request(peer, UnboundedReceiverStream::new(receiver), self.deadline)?;
+        let connection = peer.connection(&self.shared.dialer).await?;
+        let opened = connection.open::<TriggerStreamResponse>(PATH, requests, self.shared.message_bytes).await;
         let (headers, mut messages) = opened.map_err(|failed| peer.error(*failed))?;
         let error = |status: Status, headers: MetadataMap| peer.error((status, headers));
 

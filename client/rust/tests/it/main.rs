@@ -12,4 +12,5 @@ mod failures;
 mod garbage;
 mod restart;
 mod server;
+mod tls;
 mod verdicts;

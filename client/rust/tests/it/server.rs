@@ -19,7 +19,11 @@ use tokio::{
     sync::oneshot,
 };
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
-use tonic::{Request, Response, Status, metadata::MetadataMap, transport::Server};
+use tonic::{
+    Request, Response, Status,
+    metadata::MetadataMap,
+    transport::{Server, ServerTlsConfig},
+};
 
 pub(crate) type Answer = Result<TriggerResponse, Status>;
 
@@ -54,6 +58,14 @@ impl TestServer {
         listener: TcpListener,
         answer: impl Fn(TriggerRequest, MetadataMap) -> BoxFuture<'static, Answer> + Send + Sync + 'static,
     ) -> Self {
+        Self::start_with(listener, None, answer)
+    }
+
+    pub(crate) fn start_with(
+        listener: TcpListener,
+        tls: Option<ServerTlsConfig>,
+        answer: impl Fn(TriggerRequest, MetadataMap) -> BoxFuture<'static, Answer> + Send + Sync + 'static,
+    ) -> Self {
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -63,7 +75,11 @@ impl TestServer {
             let listener = tokio::net::TcpListener::from_std(listener).unwrap();
             let shutdown = async { on_stop.await.unwrap_or(()) };
             let service = HookServiceServer::new(Service(Arc::new(answer)));
-            let server = Server::builder().add_service(service);
+            let mut server = Server::builder();
+            if let Some(tls) = tls {
+                server = server.tls_config(tls).unwrap();
+            }
+            let server = server.add_service(service);
             server.serve_with_incoming_shutdown(TcpListenerStream::new(listener), shutdown).await.unwrap();
             report.send(()).unwrap();
         });

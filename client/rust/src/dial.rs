@@ -1,0 +1,236 @@
+//! New connections: TCP or a unix socket, TLS, and the first word of HTTP/2 from the other end.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::{Error as TlsError, pki_types::ServerName};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpStream, UnixStream},
+    sync::oneshot,
+    time::timeout,
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+use crate::{
+    Address,
+    address::Place,
+    call_error::root_of,
+    files::{NotUsable, reason},
+    tls::{Tls, is_http2},
+    transport::Connection,
+};
+
+/// How long a connection attempt may take, until the other end has said its first word, before another address has its
+/// turn.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Makes connections.
+pub(crate) struct Dialer {
+    tls: Tls,
+    keep_alive: KeepAlive,
+}
+
+/// How often a connection with calls in flight is checked, and how long the check may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeepAlive {
+    pub(crate) interval: Duration,
+    pub(crate) timeout: Duration,
+}
+
+/// Why there is no connection, in one line without the address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum DialError {
+    /// The two ends do not trust each other, or a file that it takes for that cannot be used.
+    #[error("{0}")]
+    NotTrusted(String),
+    /// Nobody is there, or not in time.
+    #[error("{0}")]
+    Unreachable(String),
+}
+
+/// What a connection is made of.
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// A stream that tells when the other end has said something, and what it said against the TLS of this end.
+struct Listened {
+    stream: Stream,
+    heard: Option<oneshot::Sender<()>>,
+    refused: Refused,
+}
+
+type Refused = Arc<Mutex<Option<TlsError>>>;
+
+impl Dialer {
+    pub(crate) fn new(tls: Tls, keep_alive: KeepAlive) -> Self {
+        Self { tls, keep_alive }
+    }
+
+    /// A connection to `address`, once the other end has said its first word: one that takes connections and is not
+    /// alive is none.
+    pub(crate) async fn dial(&self, address: &Address) -> Result<Connection, DialError> {
+        match timeout(CONNECT_TIMEOUT, self.connect(address)).await {
+            Ok(connection) => connection,
+            Err(_) => Err(DialError::Unreachable(format!("no connection within {CONNECT_TIMEOUT:?}"))),
+        }
+    }
+
+    async fn connect(&self, address: &Address) -> Result<Connection, DialError> {
+        let stream = self.open(address).await?;
+        let refused = Refused::default();
+        let (heard, mut on_heard) = oneshot::channel();
+        let io = TokioIo::new(Listened { stream, heard: Some(heard), refused: Arc::clone(&refused) });
+        let handshake = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .keep_alive_interval(self.keep_alive.interval)
+            .keep_alive_timeout(self.keep_alive.timeout)
+            .handshake(io)
+            .await;
+        let ended = |why: String| {
+            let refused = refused.lock().unwrap_or_else(PoisonError::into_inner).take();
+            match refused {
+                Some(error) => DialError::NotTrusted(self.tls.reason(&error, &self.server_name(address))),
+                None => DialError::Unreachable(why),
+            }
+        };
+        let (sender, connection) = handshake.map_err(|error| ended(root_of(&error)))?;
+        let mut connection = Box::pin(connection);
+        tokio::select! {
+            biased;
+            Ok(()) = &mut on_heard => {}
+            end = &mut connection => {
+                let why = end.map_or_else(|error| root_of(&error), |()| "the connection was closed".to_owned());
+                return Err(ended(why));
+            }
+        }
+        // Ends with the last call after the last sender is gone, or with the connection. Each call says itself what it met.
+        tokio::spawn(async move { drop(connection.await) });
+        Ok(Connection::new(sender, address.origin()))
+    }
+
+    async fn open(&self, address: &Address) -> Result<Stream, DialError> {
+        let (host, port, tls) = match address.place() {
+            Place::Unix(path) => return UnixStream::connect(path).await.map(Stream::Unix).map_err(DialError::from),
+            Place::Tcp { host, port, tls } => (host, *port, *tls),
+        };
+        let config = if tls { Some(self.tls.config()?) } else { None };
+        let tcp = TcpStream::connect((host.as_str(), port)).await?;
+        // What is plain for being local must be so: a name says nothing.
+        if !tls && address.is_local() && !tcp.peer_addr()?.ip().is_loopback() {
+            return Err(DialError::NotTrusted(format!("`{host}` is not on this machine, and there is no TLS")));
+        }
+        tcp.set_nodelay(true)?;
+        let Some(config) = config else { return Ok(Stream::Tcp(tcp)) };
+        let name = self.server_name(address);
+        let server_name = ServerName::try_from(name.clone());
+        let server_name = server_name
+            .map_err(|_| DialError::NotTrusted(format!("`{name}` is no name that a certificate can be for")))?;
+        match TlsConnector::from(config).connect(server_name, tcp).await {
+            Ok(stream) if is_http2(stream.get_ref().1.alpn_protocol()) => Ok(Stream::Tls(Box::new(stream))),
+            Ok(_) => Err(DialError::NotTrusted("it does not speak HTTP/2 over TLS".to_owned())),
+            Err(error) => Err(match tls_error(&error) {
+                Some(error) => DialError::NotTrusted(self.tls.reason(error, &name)),
+                None => error.into(),
+            }),
+        }
+    }
+
+    fn server_name(&self, address: &Address) -> String {
+        let host = match address.place() {
+            Place::Tcp { host, .. } => host,
+            Place::Unix(_) => "",
+        };
+        self.tls.server_name().unwrap_or(host).to_owned()
+    }
+}
+
+impl From<NotUsable> for DialError {
+    fn from(error: NotUsable) -> Self {
+        Self::NotTrusted(error.to_string())
+    }
+}
+
+impl From<io::Error> for DialError {
+    fn from(error: io::Error) -> Self {
+        Self::Unreachable(reason(&error))
+    }
+}
+
+fn tls_error(error: &io::Error) -> Option<&TlsError> {
+    error.get_ref().and_then(|inner| inner.downcast_ref())
+}
+
+macro_rules! on_stream {
+    ($listened:expr, $stream:ident => $call:expr) => {
+        match &mut $listened.stream {
+            Stream::Tcp($stream) => $call,
+            Stream::Unix($stream) => $call,
+            Stream::Tls($stream) => $call,
+        }
+    };
+}
+
+impl AsyncRead for Listened {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = ready!(on_stream!(self, stream => Pin::new(stream).poll_read(context, buffer)));
+        match &read {
+            Ok(()) if buffer.filled().len() > before => {
+                // Nobody waits for it any more once the connection is in use.
+                let _ = self.heard.take().map(|heard| heard.send(()));
+            }
+            Ok(()) => {}
+            Err(error) => {
+                if let Some(error) = tls_error(error) {
+                    *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
+                }
+            }
+        }
+        Poll::Ready(read)
+    }
+}
+
+impl AsyncWrite for Listened {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        on_stream!(self, stream => Pin::new(stream).poll_write(context, bytes))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        on_stream!(self, stream => Pin::new(stream).poll_write_vectored(context, slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.stream {
+            Stream::Tcp(stream) => stream.is_write_vectored(),
+            Stream::Unix(stream) => stream.is_write_vectored(),
+            Stream::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_stream!(self, stream => Pin::new(stream).poll_flush(context))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_stream!(self, stream => Pin::new(stream).poll_shutdown(context))
+    }
+}
