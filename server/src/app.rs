@@ -33,6 +33,7 @@ use crate::{
         http::{self, Pages},
         layers::Layers,
         listener::{self, BindError, Listener},
+        places::Places,
         plain::{Hosts, Plain, PlainHttp, SHED_READERS},
     },
     drain::{Drain, Readiness, Waiting},
@@ -42,7 +43,7 @@ use crate::{
         health,
         trigger::{Bounds, TriggerService},
     },
-    run::{Pool, PoolError, PoolSettings},
+    run::{BreakerSettings, BulkheadSettings, Pool, PoolError, PoolSettings},
     settings::{self, Origin, Settings, SettingsError},
     telemetry::{self, DecisionLog},
 };
@@ -95,7 +96,7 @@ struct App {
     starting: Waiting,
     routes: Routes,
     triggers: Arc<TriggerService<Pool>>,
-    places: Arc<Semaphore>,
+    places: Arc<Places>,
 }
 
 /// Does what the arguments ask for, to the end of the process. What is wrong is told on stderr.
@@ -172,13 +173,16 @@ impl App {
             commands_path: settings.commands_path.clone(),
             output_bytes: limits.output_bytes,
             async_in_flight: limits.async_in_flight,
+            bulkheads: bulkheads(&settings),
             environment: env::vars_os().collect(),
         };
         let counting = Arc::clone(&recorder);
         let ended = move |rule: &_, ran: &_| counting.background_ended(rule, ran);
         let pool = Arc::new(Pool::new(&pool_settings, runner.clone(), ended)?);
-        let places = Arc::new(Semaphore::new(limits.in_flight));
-        recorder.watch(gauges(&live, &places, limits.in_flight, &pool, &runner));
+        let free = Arc::new(Semaphore::new(limits.in_flight));
+        recorder.watch(gauges(&live, &free, limits.in_flight, &pool, &runner));
+
+        let places = Arc::new(Places::new(free, settings.bulkheads.tenant_rate, Arc::clone(&recorder)));
 
         let bounds = Bounds {
             default_deadline: limits.default_deadline,
@@ -186,7 +190,13 @@ impl App {
             message_bytes: limits.message_bytes,
             output_bytes: limits.output_bytes,
         };
-        let triggers = TriggerService::new(live.clone(), Arc::clone(&pool), Arc::clone(&recorder), bounds);
+        let triggers = TriggerService::new(
+            live.clone(),
+            Arc::clone(&pool),
+            Arc::clone(&recorder),
+            bounds,
+            Arc::clone(pool.slots()),
+        );
         let triggers = Arc::new(triggers);
         let admin_service = AdminServiceServer::new(Admin::new(live.clone(), readiness.clone()))
             .max_decoding_message_size(limits.message_bytes)
@@ -309,14 +319,35 @@ fn environment() -> Environment {
     env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect()
 }
 
+/// How wide the bulkheads of handlers are.
+fn bulkheads(settings: &Settings) -> BulkheadSettings {
+    let Settings { bulkheads, limits, .. } = settings;
+    BulkheadSettings {
+        slots: settings::BulkheadSettings::slots(limits),
+        tenant_slots: settings::BulkheadSettings::tenant_slots(limits),
+        http_runs: bulkheads.handler_in_flight,
+        command_runs: bulkheads.command_in_flight(limits),
+        background_runs: bulkheads.background_in_flight(limits),
+        queue: bulkheads.handler_queue,
+        breaker: bulkheads.breaker_failure_percent.map(|failure_percent| BreakerSettings {
+            failure_percent,
+            runs: bulkheads.breaker_runs,
+            open_for: bulkheads.breaker_open_for,
+        }),
+    }
+}
+
 fn gauges(live: &Live, places: &Arc<Semaphore>, all: usize, pool: &Arc<Pool>, runner: &Runner) -> Gauges {
-    let (places, pool) = (Arc::clone(places), Arc::clone(pool));
+    let (places, slots, breakers, pool) =
+        (Arc::clone(places), Arc::clone(pool.slots()), Arc::clone(pool), Arc::clone(pool));
     let (alive, waiting) = (runner.clone(), runner.clone());
     Gauges {
         in_flight: Box::new(move || all.saturating_sub(places.available_permits())),
         background: Box::new(move || pool.background()),
         children: Box::new(move || alive.live()),
         child_queue: Box::new(move || waiting.queued()),
+        handler_slots: Box::new(move || slots.taken()),
+        open_breakers: Box::new(move || breakers.open_breakers()),
         live: live.clone(),
     }
 }

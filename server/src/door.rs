@@ -5,4 +5,5 @@ pub mod connection;
 pub mod http;
 pub mod layers;
 pub mod listener;
+pub mod places;
 pub mod plain;

@@ -29,6 +29,10 @@ pub struct Gauges {
     pub background: Box<dyn Fn() -> usize + Send + Sync>,
     /// Child processes alive.
     pub children: Box<dyn Fn() -> usize + Send + Sync>,
+    /// Calls that wait for a handler.
+    pub handler_slots: Box<dyn Fn() -> usize + Send + Sync>,
+    /// Handlers that are not asked because they do not answer.
+    pub open_breakers: Box<dyn Fn() -> usize + Send + Sync>,
     /// Commands that wait for a free child.
     pub child_queue: Box<dyn Fn() -> usize + Send + Sync>,
     /// The catalog in force and how loads went.
@@ -70,6 +74,11 @@ impl Recorder {
     /// A call found no place.
     pub fn shed(&self) {
         self.metrics.shed();
+    }
+
+    /// A call of a tenant that calls too often.
+    pub fn rate_limited(&self) {
+        self.metrics.rate_limited();
     }
 
     /// A handler in the background ended.

@@ -1,6 +1,7 @@
 //! Runs handlers: programs, http calls and answers in process. Knows the protocol of design §5 and the laws that
 //! bound a run; what an answer means for the verdict is decided elsewhere.
 
+mod bulkheads;
 mod claude;
 mod command;
 mod decide;
@@ -15,6 +16,7 @@ mod testing;
 
 use std::{future::Future, sync::Arc, time::Duration};
 
+pub use bulkheads::{BreakerSettings, BulkheadSettings, Slot, Slots};
 pub use decide::decide;
 pub use http::HttpError;
 pub use pool::{Pool, PoolError, PoolSettings};

@@ -2,6 +2,7 @@
 //!
 //! Everything under `tiers` and `fallbacks` is hot: it is read again with the rules. The rest needs a restart.
 
+mod bulkheads;
 mod file;
 mod permits;
 mod print;
@@ -21,6 +22,7 @@ use hookd_rules::{
     Environment, Fallbacks, LoadSettings, Mode, OnError, PerTier, Permits, SourceSettings, Tier, TierPolicy,
 };
 
+pub use bulkheads::{BulkheadSettings, TenantRate};
 pub use read::Origin;
 
 /// Settings as they are in force: complete, checked, all paths absolute.
@@ -37,6 +39,8 @@ pub struct Settings {
     pub tiers: PerTier<TierSettings>,
     /// Caps of all kinds.
     pub limits: Limits,
+    /// What keeps one handler, or one tenant, from taking all places.
+    pub bulkheads: BulkheadSettings,
     /// `PATH` of commands: absolute directories, separated by colons.
     pub commands_path: String,
     /// How the server leaves.

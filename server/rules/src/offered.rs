@@ -129,6 +129,7 @@ impl OfferedFile<'_> {
             protocol: Protocol::Native,
             run_on: RunOn::Agent,
             twins: None,
+            bulkhead: crate::Attached::default(),
         }
     }
 }

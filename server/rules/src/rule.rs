@@ -54,6 +54,8 @@ pub struct Rule {
     /// The number of the rules of its source that do the same: of those that match, one runs for each form of a call.
     /// `None`: there is no other.
     pub twins: Option<u64>,
+    /// What keeps its runs within bounds.
+    pub bulkhead: Attached,
 }
 
 /// What a command or http handler reads and writes (design §5).

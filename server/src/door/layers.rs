@@ -8,10 +8,10 @@ mod slow_body;
 
 use std::{convert::Infallible, future::Future, pin::Pin, sync::Arc, time::Duration};
 
-use tokio::sync::Semaphore;
 use tonic::{body::Body, service::Routes};
 use tower::ServiceBuilder;
 
+use super::places::Places;
 use crate::{
     drain::Drain,
     record::Recorder,
@@ -38,7 +38,7 @@ pub(super) type Answering = Pin<Box<dyn Future<Output = Result<Answer, Infallibl
 #[derive(Debug, Clone)]
 pub struct Layers {
     /// Places for calls that are evaluated.
-    pub places: Arc<Semaphore>,
+    pub places: Arc<Places>,
     /// Size of a message, in bytes.
     pub message_bytes: usize,
     /// How long a request may take to arrive.
@@ -61,7 +61,7 @@ impl Layers {
             // Above the places, so that a call which is cut gives its place back at once.
             .layer(cut::layer(self.drain.clone()))
             // Last, so that a place is held only while the call is evaluated.
-            .layer(in_flight::layer(Arc::clone(&self.places), Arc::clone(&self.recorder)))
+            .layer(in_flight::layer(Arc::clone(&self.places)))
             .service(routes)
     }
 }

@@ -19,7 +19,10 @@ use tonic::body::Body;
 use tracing::error;
 
 use self::guard::{Refused, Route};
-use super::layers::{Answer, Answering, Unanswered, panic_text};
+use super::{
+    layers::{Answer, Answering, Unanswered, panic_text},
+    places::Places,
+};
 use crate::{
     drain::Drain,
     record::Recorder,
@@ -46,7 +49,7 @@ pub struct PlainHttp<H> {
     /// Judges.
     pub triggers: Arc<TriggerService<H>>,
     /// Places for calls that are evaluated: those of gRPC.
-    pub places: Arc<Semaphore>,
+    pub places: Arc<Places>,
     /// Places for calls that found none of the others, to see of which event they are.
     pub shed: Semaphore,
     /// Size of a body, in bytes.
@@ -134,10 +137,12 @@ impl<H: Handlers> PlainHttp<H> {
 
     /// The answer to a call that finds a place and is judged.
     async fn judged(&self, call: &Call, asked: &Asked, head: &Parts, body: Incoming) -> Result<Reply, NotJudged> {
-        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
-            self.recorder.shed();
-            self.see_event(asked, body).await;
-            return Err(NotJudged::Shed);
+        let place = match self.places.enter(&call.identity) {
+            Ok(place) => place,
+            Err(not_judged) => {
+                self.see_event(asked, body).await;
+                return Err(not_judged);
+            }
         };
         if waits_to_send(head) && body.size_hint().lower() > to_u64(self.message_bytes) {
             return Err(NotJudged::TooLarge(self.message_bytes));
@@ -155,7 +160,7 @@ impl<H: Handlers> PlainHttp<H> {
         Ok(asked.answer(&response))
     }
 
-    /// Reads the body of a call that is shed, where the form of its answer depends on it.
+    /// Reads the body of a call that gets no place, where the form of its answer depends on it.
     async fn see_event(&self, asked: &Asked, body: Incoming) {
         if let Asked::Trigger(_) = asked {
             return;

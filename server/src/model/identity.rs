@@ -19,6 +19,12 @@ pub struct Identity {
 pub struct Labels(Vec<(String, String)>);
 
 impl Identity {
+    /// The tenant that the caller belongs to, if that was proved: the label `tenant`.
+    #[must_use]
+    pub fn tenant(&self) -> Option<&str> {
+        self.labels.get("tenant")
+    }
+
     /// Whoever has proved nothing.
     #[must_use]
     pub fn anonymous() -> Arc<Self> {

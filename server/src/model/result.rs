@@ -17,6 +17,8 @@ pub struct Ran {
     pub exit_code: Option<i32>,
     /// Signal that ended the program.
     pub signal: Option<i32>,
+    /// Status of the http answer, where it was refused for that.
+    pub http_status: Option<u16>,
     /// The output was cut at the limit.
     pub truncated: bool,
     /// The http request was sent a second time, on a fresh connection.
@@ -37,6 +39,7 @@ impl Ran {
             elapsed: None,
             exit_code: None,
             signal: None,
+            http_status: None,
             truncated: false,
             retried: false,
             looks_unlaunched: false,

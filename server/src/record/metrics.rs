@@ -36,6 +36,7 @@ pub(super) struct Metrics {
     calls: Family<Called, Counter>,
     call_seconds: Family<Event, Histogram, fn() -> Histogram>,
     shed: Counter,
+    rate_limited: Counter,
     forgiven: Family<Forgiven, Counter>,
     handlers: Family<Handled, Counter>,
     handler_seconds: Family<Kind, Histogram, fn() -> Histogram>,
@@ -45,6 +46,8 @@ pub(super) struct Metrics {
     background: Gauge,
     children: Gauge,
     child_queue: Gauge,
+    handler_slots: Gauge,
+    open_breakers: Gauge,
     age: Gauge<f64, AtomicU64>,
     revision: Family<Revision, Gauge>,
     loaded_rules: Family<Loaded, Gauge>,
@@ -117,6 +120,7 @@ impl Metrics {
             calls: Family::default(),
             call_seconds: Family::new_with_constructor(histogram),
             shed: Counter::default(),
+            rate_limited: Counter::default(),
             forgiven: Family::default(),
             handlers: Family::default(),
             handler_seconds: Family::new_with_constructor(histogram),
@@ -126,6 +130,8 @@ impl Metrics {
             background: Gauge::default(),
             children: Gauge::default(),
             child_queue: Gauge::default(),
+            handler_slots: Gauge::default(),
+            open_breakers: Gauge::default(),
             age: Gauge::default(),
             revision: Family::default(),
             loaded_rules: Family::default(),
@@ -153,6 +159,10 @@ impl Metrics {
 
     pub(super) fn shed(&self) {
         self.shed.inc();
+    }
+
+    pub(super) fn rate_limited(&self) {
+        self.rate_limited.inc();
     }
 
     pub(super) fn forgiven(&self, rule: &Rule, ran: &Ran) {
@@ -217,6 +227,8 @@ impl Metrics {
             self.background.set(whole((gauges.background)()));
             self.children.set(whole((gauges.children)()));
             self.child_queue.set(whole((gauges.child_queue)()));
+            self.handler_slots.set(whole((gauges.handler_slots)()));
+            self.open_breakers.set(whole((gauges.open_breakers)()));
             self.show_loads(&gauges.live);
         }
         let mut text = String::new();
@@ -250,6 +262,7 @@ impl Metrics {
         );
         r.register("call_duration_seconds", "From the arrival of a call to its decision", self.call_seconds.clone());
         r.register("shed_calls", "Calls that found no place", self.shed.clone());
+        r.register("rate_limited_calls", "Calls of tenants that called too often", self.rate_limited.clone());
         r.register("forgiven_failures", "Failures of handlers that were counted as no opinion", self.forgiven.clone());
         r.register("handler_runs", "Runs of handlers by kind, tier, mode, outcome and failure", self.handlers.clone());
         r.register("handler_duration_seconds", "How long handlers ran", self.handler_seconds.clone());
@@ -259,6 +272,12 @@ impl Metrics {
         r.register("background_handlers", "Handlers in the background", self.background.clone());
         r.register("child_processes", "Child processes alive", self.children.clone());
         r.register("child_queue_length", "Commands that wait for a free child process", self.child_queue.clone());
+        r.register("handler_slots_in_use", "Calls that wait for a handler", self.handler_slots.clone());
+        r.register(
+            "open_breakers",
+            "Handlers that are not asked because they do not answer",
+            self.open_breakers.clone(),
+        );
         r.register("last_good_load_age_seconds", "Age of the last load that was accepted", self.age.clone());
         r.register("catalog_info", "The revision in force", self.revision.clone());
         r.register("rules", "Rules in force by tier; those in mode shadow are not enforced", self.loaded_rules.clone());

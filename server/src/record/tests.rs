@@ -29,6 +29,7 @@ fn rule(id: &str, tier: Tier, mode: Mode) -> Arc<Rule> {
         protocol: hookd_rules::Protocol::Native,
         run_on: hookd_rules::RunOn::Server,
         twins: None,
+        bulkhead: hookd_rules::Attached::default(),
     })
 }
 
@@ -150,9 +151,20 @@ async fn loads_are_counted_and_the_catalog_shows() {
         background: Box::new(|| 2),
         children: Box::new(|| 3),
         child_queue: Box::new(|| 4),
+        handler_slots: Box::new(|| 5),
+        open_breakers: Box::new(|| 6),
         live: live.clone(),
     });
-    let names = ["hookd_reloads", "hookd_catalog", "hookd_rules", "hookd_in_", "hookd_background", "hookd_child"];
+    let names = [
+        "hookd_reloads",
+        "hookd_catalog",
+        "hookd_rules",
+        "hookd_in_",
+        "hookd_background",
+        "hookd_child",
+        "hookd_handler_slots",
+        "hookd_open",
+    ];
     let shown = samples(&recorder, &names);
     let there = shown.iter().filter(|line| !line.ends_with(" 0")).map(String::as_str).collect::<Vec<_>>();
     assert_eq!(
@@ -162,7 +174,9 @@ async fn loads_are_counted_and_the_catalog_shows() {
             &format!("hookd_catalog_info{{revision=\"{}\"}} 1", live.current().revision),
             "hookd_child_processes 3",
             "hookd_child_queue_length 4",
+            "hookd_handler_slots_in_use 5",
             "hookd_in_flight_calls 1",
+            "hookd_open_breakers 6",
             r#"hookd_reloads_total{result="good"} 1"#,
             r#"hookd_reloads_total{result="refused"} 1"#,
             r#"hookd_rules{tier="team",mode="shadow"} 1"#,

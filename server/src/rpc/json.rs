@@ -95,6 +95,7 @@ impl Refusal {
             NotJudged::TooLate => (StatusCode::GATEWAY_TIMEOUT, true),
             NotJudged::TooSlow => (StatusCode::REQUEST_TIMEOUT, true),
             NotJudged::Shed => (StatusCode::TOO_MANY_REQUESTS, true),
+            NotJudged::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, false),
             NotJudged::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, false),
             NotJudged::Stopping => (StatusCode::SERVICE_UNAVAILABLE, true),
             NotJudged::Denied(_) => (StatusCode::FORBIDDEN, false),

@@ -32,6 +32,13 @@ pub enum NotJudged {
     TooSlow,
     /// No place was free.
     Shed,
+    /// The caller's tenant made more calls than it may.
+    RateLimited {
+        /// What it may.
+        calls_per_second: u32,
+        /// When it may make the next one.
+        retry_after: Duration,
+    },
     /// The message is over the limit of so many bytes.
     TooLarge(usize),
     /// The server shuts down.
@@ -111,6 +118,13 @@ impl NotJudged {
                 told.retry_after = Some(Duration::from_millis(100));
                 (Code::ResourceExhausted, "OVERLOADED", "too many calls in flight, try again".to_owned())
             }
+            // No retry information, which callers take for "shed": whoever may fail open then must not get there by
+            // calling too often.
+            Self::RateLimited { calls_per_second, retry_after } => {
+                told.info.insert("retry_after_ms".to_owned(), retry_after.as_millis().to_string());
+                let message = format!("this tenant makes more than {calls_per_second} calls a second");
+                (Code::ResourceExhausted, "RATE_LIMITED", message)
+            }
             Self::TooLarge(limit) => {
                 told.info.insert("limit_bytes".to_owned(), limit.to_string());
                 (Code::ResourceExhausted, "TOO_LARGE", format!("the message is over the limit of {limit} bytes"))
@@ -170,7 +184,8 @@ mod tests {
     fn only_shed_calls_are_told_to_retry() {
         let retries = |not_judged: NotJudged| not_judged.into_status("x").get_details_retry_info().is_some();
         assert!(retries(NotJudged::Shed));
-        for other in [NotJudged::TooLarge(4), NotJudged::TooLate, NotJudged::Stopping, NotJudged::Internal] {
+        let limited = NotJudged::RateLimited { calls_per_second: 1, retry_after: Duration::from_secs(1) };
+        for other in [limited, NotJudged::TooLarge(4), NotJudged::TooLate, NotJudged::Stopping, NotJudged::Internal] {
             assert!(!retries(other));
         }
     }

@@ -19,7 +19,7 @@ use crate::{
     evaluate::{Budget, evaluate},
     model::Trigger,
     record::Recorder,
-    run::Handlers,
+    run::{Handlers, Slots},
     telemetry::{
         call::{Call, Peer},
         trace,
@@ -46,6 +46,7 @@ pub struct TriggerService<H> {
     handlers: Arc<H>,
     recorder: Arc<Recorder>,
     bounds: Bounds,
+    slots: Arc<Slots>,
     offers: Arc<Offers>,
 }
 
@@ -57,9 +58,10 @@ struct Begun {
 }
 
 impl<H: Handlers> TriggerService<H> {
-    /// A service that judges by `live`, runs `handlers` and tells `recorder`.
-    pub fn new(live: Live, handlers: Arc<H>, recorder: Arc<Recorder>, bounds: Bounds) -> Self {
-        Self { live, handlers, recorder, bounds, offers: Arc::default() }
+    /// A service that judges by `live`, runs `handlers` and tells `recorder`. `slots` are for calls that wait for what
+    /// their caller runs.
+    pub fn new(live: Live, handlers: Arc<H>, recorder: Arc<Recorder>, bounds: Bounds, slots: Arc<Slots>) -> Self {
+        Self { live, handlers, recorder, bounds, slots, offers: Arc::default() }
     }
 
     /// Judges one event, however it came: `deadline` counts from the arrival of the call, and without one it is the
@@ -115,6 +117,7 @@ impl<H> Clone for TriggerService<H> {
             handlers: Arc::clone(&self.handlers),
             recorder: Arc::clone(&self.recorder),
             bounds: self.bounds,
+            slots: Arc::clone(&self.slots),
             offers: Arc::clone(&self.offers),
         }
     }

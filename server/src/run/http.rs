@@ -6,7 +6,7 @@ mod headers;
 use std::{
     collections::HashMap,
     ffi::OsString,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU16, Ordering},
     time::Duration,
 };
 
@@ -41,6 +41,15 @@ pub(super) struct Post<'a> {
     pub(super) body: Vec<u8>,
 }
 
+/// What was seen on the way, whatever came of it.
+#[derive(Debug, Default)]
+struct Seen {
+    /// The request was sent a second time.
+    retried: AtomicBool,
+    /// The status of an answer that is none of success. 0: there was no such answer.
+    refused: AtomicU16,
+}
+
 impl Http {
     /// `server` is where proxies are named; `output_bytes` caps the body of an answer.
     pub(super) fn new(server: &HashMap<OsString, OsString>, output_bytes: usize) -> Result<Self, HttpError> {
@@ -50,15 +59,16 @@ impl Http {
     /// Sends the request and waits for the whole answer within `granted`.
     pub(super) async fn run(&self, post: Post<'_>, granted: Duration) -> Ran {
         let expect = Expect { http: true, ..Expect::of(post.rule, post.trigger) };
-        let retried = AtomicBool::new(false);
+        let seen = Seen::default();
         let started = Instant::now();
-        let body = match timeout(granted, self.exchange(post, &retried)).await {
+        let body = match timeout(granted, self.exchange(post, &seen)).await {
             Ok(body) => body,
             Err(_) => Err(Failed::timed_out(granted)),
         };
         let mut ran = Ran {
             elapsed: Some(started.elapsed()),
-            retried: retried.load(Ordering::Relaxed),
+            retried: seen.retried.load(Ordering::Relaxed),
+            http_status: Some(seen.refused.load(Ordering::Relaxed)).filter(|status| *status > 0),
             ..Ran::said(Ok(Default::default()))
         };
         let failed = match body {
@@ -74,10 +84,11 @@ impl Http {
     }
 
     /// The body of the answer, if it is one of success.
-    async fn exchange(&self, post: Post<'_>, retried: &AtomicBool) -> Result<String, Failed> {
-        let mut response = self.client.send(request(post).await?, retried).await?;
+    async fn exchange(&self, post: Post<'_>, seen: &Seen) -> Result<String, Failed> {
+        let mut response = self.client.send(request(post).await?, &seen.retried).await?;
         let status = response.status();
         if !status.is_success() {
+            seen.refused.store(status.as_u16(), Ordering::Relaxed);
             return Err(refused(status, &mut response).await);
         }
         // None was asked for: what is in it cannot be read, be it a denial.

@@ -12,7 +12,8 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    Call, Handlers, HttpError, Job,
+    BulkheadSettings, Call, Handlers, HttpError, Job, Slots,
+    bulkheads::Bulkheads,
     command::{Commands, Running, Started},
     decide,
     http::{Http, Post},
@@ -30,6 +31,8 @@ pub struct PoolSettings {
     pub output_bytes: usize,
     /// Handlers in the background at a time.
     pub async_in_flight: usize,
+    /// What keeps handlers and tenants from taking all places.
+    pub bulkheads: BulkheadSettings,
     /// The environment of the server. Commands get a few variables of it (design §5), http handlers its proxies.
     pub environment: HashMap<OsString, OsString>,
 }
@@ -41,6 +44,7 @@ impl fmt::Debug for PoolSettings {
             .field("commands_path", &self.commands_path)
             .field("output_bytes", &self.output_bytes)
             .field("async_in_flight", &self.async_in_flight)
+            .field("bulkheads", &self.bulkheads)
             .finish_non_exhaustive()
     }
 }
@@ -60,6 +64,7 @@ pub enum PoolError {
 pub struct Pool {
     commands: Commands,
     http: Arc<Http>,
+    bulkheads: Bulkheads,
     places: Arc<Semaphore>,
     async_in_flight: usize,
     jobs: TaskTracker,
@@ -84,10 +89,11 @@ impl Pool {
         runner: Runner,
         ended: impl Fn(&Rule, &Ran) + Send + Sync + 'static,
     ) -> Result<Self, PoolError> {
-        let PoolSettings { commands_path, output_bytes, async_in_flight, environment } = settings;
+        let PoolSettings { commands_path, output_bytes, async_in_flight, bulkheads, environment } = settings;
         Ok(Self {
             commands: Commands::new(runner, commands_path, environment, *output_bytes),
             http: Arc::new(Http::new(environment, *output_bytes)?),
+            bulkheads: Bulkheads::new(*bulkheads),
             places: Arc::new(Semaphore::new((*async_in_flight).min(Semaphore::MAX_PERMITS))),
             async_in_flight: *async_in_flight,
             jobs: TaskTracker::new(),
@@ -101,6 +107,18 @@ impl Pool {
     #[must_use]
     pub fn background(&self) -> usize {
         self.jobs.len()
+    }
+
+    /// Places for calls that wait for a handler: those of this pool, and those of others that run some.
+    #[must_use]
+    pub fn slots(&self) -> &Arc<Slots> {
+        self.bulkheads.slots()
+    }
+
+    /// How many handlers are not asked right now because they do not answer.
+    #[must_use]
+    pub fn open_breakers(&self) -> usize {
+        self.bulkheads.open_breakers()
     }
 
     /// Takes no more jobs, lets those in the background finish within `limit`, and then kills what is left; each end
@@ -122,16 +140,31 @@ impl Pool {
         if is_for_the_agent(rule) {
             return Err(remote::unsupported());
         }
-        let input = || input::line(trigger, &Asked { rule, form, recheck, decision: None });
-        Ok(match &rule.handler {
+        let own_timeout = match &rule.handler {
+            Handler::Decide(decides) => return Ok(decide(rule, trigger, form, decides)),
+            Handler::Command(handler) => handler.timeout,
+            Handler::Http(handler) => handler.timeout,
+        };
+        let begun = Instant::now();
+        let until = begun.checked_add(granted).unwrap_or(begun);
+        let entered = self.bulkheads.enter(rule, &trigger.identity, until, granted).await?;
+        let left = if entered.waited { until.saturating_duration_since(Instant::now()) } else { granted };
+        let input = input::line(trigger, &Asked { rule, form, recheck, decision: None })?;
+        let mut ran = match &rule.handler {
             Handler::Decide(decides) => decide(rule, trigger, form, decides),
             Handler::Command(handler) => {
-                self.commands.run(Started { rule, trigger, handler, stdin: input()? }, granted).await
+                self.commands.run(Started { rule, trigger, handler, stdin: input }, left).await
             }
-            Handler::Http(handler) => {
-                Box::pin(self.http.run(Post { rule, trigger, handler, body: input()? }, granted)).await
-            }
-        })
+            Handler::Http(handler) => Box::pin(self.http.run(Post { rule, trigger, handler, body: input }, left)).await,
+        };
+        entered.ended(&ran, left >= own_timeout);
+        if let Err(failed) = &mut ran.said
+            && failed.kind == Failure::TimedOut
+        {
+            // What it was granted in all, the wait for its place included.
+            *failed = Failed::timed_out(granted);
+        }
+        Ok(ran)
     }
 
     /// The run of a job, with its place among the children taken.
@@ -186,6 +219,10 @@ impl Handlers for Pool {
                 return Err(Failed::new(Failure::Overloaded, message));
             }
         };
+        let entered = match job.rule.handler {
+            Handler::Decide(_) => None,
+            Handler::Command(_) | Handler::Http(_) => Some(self.bulkheads.enter_background(&job.rule)?),
+        };
         let running = self.start(&job)?;
         let (cancel, ended) = (self.cancel.clone(), Arc::clone(&self.ended));
         self.runtime.spawn(async move {
@@ -198,6 +235,9 @@ impl Handlers for Pool {
                     Ran { elapsed: Some(started.elapsed()), ..Ran::said(Err(super::cancelled())) }
                 }
             };
+            if let Some(entered) = entered {
+                entered.ended(&ran, true);
+            }
             log(&job, &ran);
             ended(&job.rule, &ran);
         });

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 pub use self::link::{Ask, Link, Outgoing};
 use super::{
-    Call, Handlers, Job, command,
+    Call, Handlers, Job, Slots, command,
     input::{self, Asked},
     output::Expect,
 };
@@ -26,6 +26,7 @@ pub struct Remote<H> {
     link: Arc<Link>,
     origins: Origins,
     bounds: RemoteBounds,
+    slots: Arc<Slots>,
 }
 
 /// Where the rules that the caller offered stand.
@@ -94,10 +95,10 @@ fn address(rule: &Arc<Rule>) -> usize {
 
 impl<H: Handlers> Remote<H> {
     /// Runs what is the caller's through `link`, and all else with `inner`. `origins` are the rules that the caller
-    /// offered; all other rules are the server's.
+    /// offered; all other rules are the server's. A call that waits for the caller takes one of `slots` as well.
     #[must_use]
-    pub fn new(inner: Arc<H>, link: Arc<Link>, origins: Origins, bounds: RemoteBounds) -> Self {
-        Self { inner, link, origins, bounds }
+    pub fn new(inner: Arc<H>, link: Arc<Link>, origins: Origins, bounds: RemoteBounds, slots: Arc<Slots>) -> Self {
+        Self { inner, link, origins, bounds, slots }
     }
 
     async fn ask(&self, call: Call<'_>, handler: &CommandHandler) -> Result<Ran, Failed> {
@@ -105,6 +106,7 @@ impl<H: Handlers> Remote<H> {
         let stdin = input::line(trigger, &Asked { rule, form, recheck, decision: None })?;
         let ask = self.wanted(rule, trigger, handler, stdin, granted)?;
         let expect = Expect::of(rule, trigger);
+        let _slot = self.slots.take(&trigger.identity)?;
         let now = Instant::now();
         let deadline = now.checked_add(granted).unwrap_or(now);
         let ended = match timeout_at(deadline, self.link.run(ask)).await {

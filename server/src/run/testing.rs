@@ -6,7 +6,7 @@ use hookd_rules::{CommandHandler, Handler, HeaderPart, HttpHandler, Matcher, Mod
 use hookd_runner::{Capacity, Runner};
 use tokio::sync::mpsc;
 
-use super::{Call, Handlers as _, Job, Pool, PoolSettings};
+use super::{BulkheadSettings, Call, Handlers as _, Job, Pool, PoolSettings};
 use crate::model::{
     Answer, Capabilities, Event, Failed, Failure, Form, Identity, Ran, Rule, Session, Tier, ToolCall, Trigger, Verdict,
 };
@@ -62,6 +62,7 @@ pub(super) fn rule(tier: Tier, handler: Handler) -> Rule {
         protocol: hookd_rules::Protocol::Native,
         run_on: hookd_rules::RunOn::Server,
         twins: None,
+        bulkhead: hookd_rules::Attached::default(),
     }
 }
 
@@ -92,6 +93,15 @@ pub(super) fn pool(
         commands_path: path.to_owned(),
         output_bytes: 1024 * 1024,
         async_in_flight,
+        bulkheads: BulkheadSettings {
+            slots: 64,
+            tenant_slots: 16,
+            http_runs: 64,
+            command_runs: 64,
+            background_runs: 64,
+            queue: 64,
+            breaker: None,
+        },
         environment: environment.iter().map(|(name, value)| (name.into(), value.into())).collect(),
     };
     let ended = move |_: &Rule, ran: &Ran| sender.send(ran.clone()).unwrap();

@@ -10,7 +10,8 @@ use super::{LogFormat, ServerCommands, Settings, TierSettings};
 
 /// Everything, with the keys of a settings file.
 pub(super) fn tree(settings: &Settings) -> Value {
-    let Settings { listen, hosts, admin_listen, tiers, limits, commands_path, drain, fallbacks, log, http2 } = settings;
+    let Settings { listen, hosts, admin_listen, tiers, limits, bulkheads, commands_path, drain, fallbacks, log, http2 } =
+        settings;
     let tiers = Tier::ALL.map(|tier| (tier.name().to_owned(), tier_tree(tier, tiers.get(tier))));
     json!({
         "listen": listen.iter().map(ToString::to_string).collect::<Vec<_>>(),
@@ -27,6 +28,15 @@ pub(super) fn tree(settings: &Settings) -> Value {
             "async_in_flight": limits.async_in_flight,
             "message_bytes": size(limits.message_bytes),
             "output_bytes": size(limits.output_bytes),
+        },
+        "bulkheads": {
+            "handler_in_flight": bulkheads.handler_in_flight,
+            "handler_queue": bulkheads.handler_queue,
+            "breaker_failure_percent": bulkheads.breaker_failure_percent.map_or("off".into(), Value::from),
+            "breaker_runs": bulkheads.breaker_runs,
+            "breaker_open_for": duration(bulkheads.breaker_open_for),
+            "tenant_calls_per_second": bulkheads.tenant_rate.map(|rate| rate.calls_per_second),
+            "tenant_burst": bulkheads.tenant_rate.map(|rate| rate.burst),
         },
         "commands": { "path": commands_path },
         "drain": { "min_delay": duration(drain.min_delay), "limit": duration(drain.limit) },

@@ -12,7 +12,7 @@ use hookd_rules::{AskFallback, DeferFallback, Fallbacks, Mode, ModifyFallback, O
 
 use super::{
     DrainSettings, Http2Settings, Limits, Listen, LogFormat, LogSettings, ServerCommands, Settings, SettingsError,
-    TierSettings, default_sources, permits,
+    TierSettings, bulkheads, default_sources, permits,
     section::{Reading, Section, absolute, text},
 };
 
@@ -81,6 +81,8 @@ fn resolve(mut top: Section<'_, '_>, working_directory: &Path) -> Settings {
     let limits = limits(top.section("limits"));
     let tiers = tiers(top.section("tiers"), working_directory, limits.max_handler_timeout);
 
+    let bulkheads = bulkheads::bulkheads(top.section("bulkheads"));
+
     let mut commands = top.section("commands");
     let commands_path = commands
         .read(
@@ -118,7 +120,7 @@ fn resolve(mut top: Section<'_, '_>, working_directory: &Path) -> Settings {
     };
     section.end();
     top.end();
-    Settings { listen, hosts, admin_listen, tiers, limits, commands_path, drain, fallbacks, log, http2 }
+    Settings { listen, hosts, admin_listen, tiers, limits, bulkheads, commands_path, drain, fallbacks, log, http2 }
 }
 
 fn listen(top: &mut Section<'_, '_>) -> Option<Vec<Listen>> {

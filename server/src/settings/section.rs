@@ -288,7 +288,7 @@ fn size(value: &Value) -> Option<usize> {
     usize::try_from(bytes).ok().filter(|bytes| (1..=1 << 30).contains(bytes))
 }
 
-fn whole_number(value: &Value) -> Option<u64> {
+pub(super) fn whole_number(value: &Value) -> Option<u64> {
     match &value.kind {
         ValueKind::I64(number) => u64::try_from(*number).ok(),
         ValueKind::U64(number) => Some(*number),

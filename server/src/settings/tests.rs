@@ -105,6 +105,14 @@ fn without_a_file_everything_has_its_default() {
       async_in_flight: 256
       message_bytes: "4MiB"
       output_bytes: "1MiB"
+    bulkheads:
+      handler_in_flight: 128
+      handler_queue: 128
+      breaker_failure_percent: 50
+      breaker_runs: 20
+      breaker_open_for: "5s"
+      tenant_calls_per_second: null
+      tenant_burst: null
     commands:
       path: "/usr/local/bin:/usr/bin:/bin"
     drain:
@@ -243,6 +251,14 @@ fn what_is_wrong_is_told_with_key_value_and_what_is_right() {
     refused(
         "limits: { output_bytes: 0 }",
         "s.yaml: limits.output_bytes: `0` is not a size over 0 and at most 1GiB, such as 4MiB or 65536",
+    );
+    refused(
+        "bulkheads: { breaker_failure_percent: 0 }",
+        "s.yaml: bulkheads.breaker_failure_percent: `0` is not a whole number from 1 to 100, or off",
+    );
+    refused(
+        "bulkheads: { tenant_burst: 5 }",
+        "s.yaml: bulkheads.tenant_burst: 5 has no meaning without tenant_calls_per_second, set both",
     );
     refused(
         "commands: { path: \"/bin:.\" }",

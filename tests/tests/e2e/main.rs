@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod agents;
 #[cfg(test)]
+mod bulkheads;
+#[cfg(test)]
 mod cases_encoding;
 #[cfg(test)]
 mod cases_handlers;

@@ -97,6 +97,7 @@ pub(super) fn compile(
         protocol: Protocol::ClaudeCode,
         run_on: RunOn::Server,
         twins: None,
+        bulkhead: crate::Attached::default(),
     };
     let meaning = Meaning::of(meaning(&rule, None, handler_meaning));
     Some((rule, meaning))

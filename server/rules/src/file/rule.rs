@@ -147,6 +147,7 @@ impl<'n> Site<'n> {
             },
             run_on,
             twins: None,
+            bulkhead: crate::Attached::default(),
         };
         self.check_handler(&rule, issues);
         self.warn(&rule, issues);

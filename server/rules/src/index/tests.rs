@@ -32,6 +32,7 @@ fn rule(id: usize, matcher: &str) -> Arc<Rule> {
         protocol: crate::Protocol::Native,
         run_on: crate::RunOn::Server,
         twins: None,
+        bulkhead: crate::Attached::default(),
     })
 }
 

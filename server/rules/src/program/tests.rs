@@ -30,6 +30,7 @@ fn rule(tier: Tier, file: &str, program: Program) -> Rule {
         protocol: Protocol::ClaudeCode,
         run_on: RunOn::Server,
         twins: None,
+        bulkhead: crate::Attached::default(),
     }
 }
 

@@ -5,23 +5,25 @@ use std::{
 };
 
 use http::Request;
-use tokio::sync::Semaphore;
 use tonic::body::Body;
 use tower::{Layer, Service, layer::layer_fn};
 
 use super::{Answer, Answering, call_of, is_evaluation, is_lasting, refusal};
-use crate::{record::Recorder, rpc::status::NotJudged, telemetry::call::Lasting};
+use crate::{
+    door::places::Places,
+    rpc::status::NotJudged,
+    telemetry::call::{Call, Lasting},
+};
 
 /// Lets so many calls be evaluated at a time, over all connections, and sheds the others at once.
 #[derive(Debug, Clone)]
 pub struct InFlight<S> {
     inner: S,
-    places: Arc<Semaphore>,
-    recorder: Arc<Recorder>,
+    places: Arc<Places>,
 }
 
-pub(super) fn layer<S>(places: Arc<Semaphore>, recorder: Arc<Recorder>) -> impl Layer<S, Service = InFlight<S>> {
-    layer_fn(move |inner| InFlight { inner, places: Arc::clone(&places), recorder: Arc::clone(&recorder) })
+pub(super) fn layer<S>(places: Arc<Places>) -> impl Layer<S, Service = InFlight<S>> {
+    layer_fn(move |inner| InFlight { inner, places: Arc::clone(&places) })
 }
 
 impl<S> Service<Request<Body>> for InFlight<S>
@@ -41,10 +43,15 @@ where
         if !is_evaluation(&request) {
             return Box::pin(self.inner.call(request));
         }
-        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
-            self.recorder.shed();
-            let refused = refusal(NotJudged::Shed, call_of(&request));
-            return Box::pin(async move { Ok(refused) });
+        let call = request.extensions().get::<Call>();
+        // Above this layer every call was given one.
+        let entered = call.map_or(Err(NotJudged::Internal), |call| self.places.enter(&call.identity));
+        let place = match entered {
+            Ok(place) => place,
+            Err(not_judged) => {
+                let refused = refusal(not_judged, call_of(&request));
+                return Box::pin(async move { Ok(refused) });
+            }
         };
         if is_lasting(&request)
             && let Some(lasting) = request.extensions_mut().get_mut::<Lasting>()

@@ -17,6 +17,7 @@ use crate::{
     door::{
         connection::{Arrived, Connections},
         listener::Listener,
+        places::Places,
     },
     drain::Drain,
     record::Recorder,
@@ -74,7 +75,7 @@ async fn serve(places: usize) -> Served {
 async fn serve_for(places: usize, age: Duration) -> Served {
     let (drain, open, recorder) = (Drain::new(), TaskTracker::new(), Arc::new(Recorder::new(DecisionLog::silent())));
     let layers = Layers {
-        places: Arc::new(Semaphore::new(places)),
+        places: Arc::new(Places::new(Arc::new(Semaphore::new(places)), None, Arc::clone(&recorder))),
         message_bytes: LIMIT,
         arrival_limit: Duration::from_secs(60),
         drain: drain.clone(),

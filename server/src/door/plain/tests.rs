@@ -20,7 +20,7 @@ use crate::{
     },
     model::{Failed, Ran},
     rpc::trigger::Bounds,
-    run::{self, Job},
+    run::{self, Job, Slots},
     settings::{Http2Settings, Listen},
     telemetry::DecisionLog,
 };
@@ -56,7 +56,7 @@ async fn serve() -> (String, Arc<Recorder>) {
         message_bytes: 4096,
         output_bytes: 4096,
     };
-    let places = Arc::new(Semaphore::new(4));
+    let places = Arc::new(Places::new(Arc::new(Semaphore::new(4)), None, Arc::clone(&recorder)));
     let layers = Layers {
         places: Arc::clone(&places),
         message_bytes: 4096,
@@ -64,8 +64,9 @@ async fn serve() -> (String, Arc<Recorder>) {
         drain: drain.clone(),
         recorder: Arc::clone(&recorder),
     };
+    let slots = Arc::new(Slots::new(4, 4));
     let http = Arc::new(PlainHttp {
-        triggers: Arc::new(TriggerService::new(live, Arc::new(Faulty), Arc::clone(&recorder), bounds)),
+        triggers: Arc::new(TriggerService::new(live, Arc::new(Faulty), Arc::clone(&recorder), bounds, slots)),
         places,
         shed: Semaphore::new(1),
         message_bytes: 4096,

@@ -108,6 +108,7 @@ impl Rules {
             protocol: hookd_rules::Protocol::Native,
             run_on: hookd_rules::RunOn::Server,
             twins: None,
+            bulkhead: hookd_rules::Attached::default(),
         });
         self
     }

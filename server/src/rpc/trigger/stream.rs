@@ -118,7 +118,8 @@ async fn judge<H: Handlers>(
     let bounds =
         RemoteBounds { output_bytes: service.bounds.output_bytes, message_bytes: service.bounds.message_bytes };
     let link = Arc::new(Link::new());
-    let remote = Remote::new(Arc::clone(&service.handlers), Arc::clone(&link), gathered.origins, bounds);
+    let (handlers, slots) = (Arc::clone(&service.handlers), Arc::clone(&service.slots));
+    let remote = Remote::new(handlers, Arc::clone(&link), gathered.origins, bounds, slots);
     let evaluation = Box::pin(evaluate_with_offered(&remote, &catalog, gathered.brought, &trigger, budget));
     let decision = wires.carry(&link, bounds.output(), evaluation).await;
     // Those that nobody waits for are started before the answer, which is the last message.

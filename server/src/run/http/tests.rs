@@ -89,18 +89,15 @@ async fn case_081_case_085_each_failure_is_told_apart_and_none_allows() {
     let status = |code: u16, body: &str| {
         Reply::close(&format!("HTTP/1.1 {code} x\r\nContent-Length: {}\r\n\r\n{body}", body.len()))
     };
+    let refused = |status, message| Ran { http_status: Some(status), ..failed(Failure::HttpStatus, message) };
     for (reply, tier, expected) in [
-        (status(500, " broken\n"), Tier::Managed, failed(Failure::HttpStatus, "HTTP 500: broken")),
-        (status(503, ""), Tier::Shared, failed(Failure::HttpStatus, "HTTP 503")),
-        (
-            status(403, r#"{"decision":"allow"}"#),
-            Tier::Managed,
-            failed(Failure::HttpStatus, r#"HTTP 403: {"decision":"allow"}"#),
-        ),
+        (status(500, " broken\n"), Tier::Managed, refused(500, "HTTP 500: broken")),
+        (status(503, ""), Tier::Shared, refused(503, "HTTP 503")),
+        (status(403, r#"{"decision":"allow"}"#), Tier::Managed, refused(403, r#"HTTP 403: {"decision":"allow"}"#)),
         (
             Reply::close("HTTP/1.1 302 x\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"),
             Tier::Managed,
-            failed(Failure::HttpStatus, "HTTP 302"),
+            refused(302, "HTTP 302"),
         ),
         (Reply::close("HTTP/1.1 204 x\r\n\r\n"), Tier::Managed, gave(Verdict::None, "", "")),
         (ok(""), Tier::Managed, gave(Verdict::None, "", "")),

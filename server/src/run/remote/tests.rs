@@ -39,6 +39,10 @@ fn exited(code: i32, stdout: &str) -> Ended {
     })
 }
 
+fn slots() -> Arc<Slots> {
+    Arc::new(Slots::new(8, 8))
+}
+
 struct Asked {
     link: Arc<Link>,
     ran: JoinHandle<Ran>,
@@ -49,7 +53,7 @@ fn ask(rule: Rule, origin: Option<Origin>, granted: Duration) -> Asked {
     let link = Arc::new(Link::new());
     let rule = Arc::new(rule);
     let origins = origin.into_iter().map(|origin| (Arc::clone(&rule), origin)).collect();
-    let remote = Remote::new(Arc::new(Nobody), Arc::clone(&link), origins, BOUNDS);
+    let remote = Remote::new(Arc::new(Nobody), Arc::clone(&link), origins, BOUNDS, slots());
     let ran = tokio::spawn(async move {
         let trigger = Arc::new(testing::trigger("PreToolUse", r#"{"command":"ls"}"#));
         let form: Form = trigger.form.clone();
@@ -159,7 +163,7 @@ async fn when_the_caller_is_gone_what_is_open_fails_and_what_would_come() {
 #[tokio::test]
 async fn inputs_that_fit_into_no_message_are_too_large() {
     let link = Arc::new(Link::new());
-    let remote = Remote::new(Arc::new(Nobody), Arc::clone(&link), Origins::default(), BOUNDS);
+    let remote = Remote::new(Arc::new(Nobody), Arc::clone(&link), Origins::default(), BOUNDS, slots());
     let rule = Arc::new(on_the_agent(Tier::Shared));
     let params = format!(r#"{{"text":"{}"}}"#, "x".repeat(70_000));
     let trigger = Arc::new(testing::trigger("PreToolUse", &params));
@@ -176,7 +180,7 @@ async fn inputs_that_fit_into_no_message_are_too_large() {
 #[tokio::test]
 async fn jobs_go_out_as_ones_that_nobody_waits_for_and_their_inputs_are_bounded() {
     let link = Arc::new(Link::new());
-    let remote = Remote::new(Arc::new(Nobody), Arc::clone(&link), Origins::default(), BOUNDS);
+    let remote = Remote::new(Arc::new(Nobody), Arc::clone(&link), Origins::default(), BOUNDS, slots());
     let params = format!(r#"{{"text":"{}"}}"#, "x".repeat(50_000));
     let job = || testing::job(on_the_agent(Tier::Shared), testing::trigger("PreToolUse", &params));
     let mut queued = 0;
@@ -207,7 +211,7 @@ async fn http_rules_of_a_caller_are_sent_from_nowhere() {
     let refused = Failed::new(Failure::NotPermitted, "an http rule that a caller offers is not sent from the server");
     let asked = ask(rule(hookd_rules::Timing::Sync), None, LONG);
     assert_eq!(asked.ran.await.unwrap(), Ran::said(Err(refused.clone())));
-    let remote = Remote::new(Arc::new(Nobody), Arc::new(Link::new()), Origins::default(), BOUNDS);
+    let remote = Remote::new(Arc::new(Nobody), Arc::new(Link::new()), Origins::default(), BOUNDS, slots());
     let job = testing::job(rule(hookd_rules::Timing::Async), testing::trigger("PreToolUse", "{}"));
     assert_eq!(remote.queue(job), Err(refused));
 }

@@ -1,0 +1,119 @@
+//! Places for calls that are evaluated, and how many calls a tenant may make.
+
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    num::NonZeroU32,
+    sync::Arc,
+    time::Duration,
+};
+
+use governor::{
+    Quota, RateLimiter,
+    clock::{Clock, MonotonicClock},
+    middleware::NoOpMiddleware,
+    state::keyed::DashMapStateStore,
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::{model::Identity, record::Recorder, rpc::status::NotJudged, settings::TenantRate};
+
+/// After so many tenants those that have been quiet are forgotten.
+const REMEMBERED: usize = 10_000;
+
+/// Places for calls that are evaluated, over all connections. A call that finds none is shed at once.
+#[derive(Debug)]
+pub struct Places {
+    free: Arc<Semaphore>,
+    rates: Option<Rates<MonotonicClock>>,
+    recorder: Arc<Recorder>,
+}
+
+/// How many calls each tenant has made.
+#[derive(Debug)]
+struct Rates<C: Clock> {
+    /// By a hash of the tenant's name, which needs no copy of it.
+    limiter: RateLimiter<u64, DashMapStateStore<u64>, C, NoOpMiddleware<C::Instant>>,
+    clock: C,
+    hasher: RandomState,
+    rate: TenantRate,
+}
+
+impl Places {
+    /// The places of `free`. `rate`: how many calls a tenant may make, where that is bounded.
+    #[must_use]
+    pub fn new(free: Arc<Semaphore>, rate: Option<TenantRate>, recorder: Arc<Recorder>) -> Self {
+        Self { free, rates: rate.map(|rate| Rates::new(rate, MonotonicClock)), recorder }
+    }
+
+    /// Takes a place for a call of `caller`'s.
+    ///
+    /// # Errors
+    /// [`NotJudged::RateLimited`] and [`NotJudged::Shed`]; both are counted.
+    pub fn enter(&self, caller: &Identity) -> Result<OwnedSemaphorePermit, NotJudged> {
+        if let Some(rates) = &self.rates {
+            rates.count(caller).inspect_err(|_| self.recorder.rate_limited())?;
+        }
+        Arc::clone(&self.free).try_acquire_owned().map_err(|_| {
+            self.recorder.shed();
+            NotJudged::Shed
+        })
+    }
+}
+
+impl<C: Clock + Clone> Rates<C> {
+    fn new(rate: TenantRate, clock: C) -> Self {
+        let whole = |count: u32| NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
+        let quota = Quota::per_second(whole(rate.calls_per_second)).allow_burst(whole(rate.burst));
+        let limiter = RateLimiter::new(quota, DashMapStateStore::default(), clock.clone());
+        Self { limiter, clock, hasher: RandomState::new(), rate }
+    }
+
+    fn count(&self, caller: &Identity) -> Result<(), NotJudged> {
+        let Some(tenant) = caller.tenant() else { return Ok(()) };
+        let counted = self.limiter.check_key(&self.hasher.hash_one(tenant));
+        if self.limiter.len() > REMEMBERED {
+            self.limiter.retain_recent();
+        }
+        counted.map_err(|not_until| NotJudged::RateLimited {
+            calls_per_second: self.rate.calls_per_second,
+            retry_after: not_until.wait_time_from(self.clock.now()).max(Duration::from_millis(1)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use governor::clock::FakeRelativeClock;
+
+    use super::*;
+
+    fn caller(tenant: Option<&str>) -> Identity {
+        let labels = tenant.map(|tenant| ("tenant".to_owned(), tenant.to_owned())).into_iter().collect();
+        Identity { name: "x".to_owned(), labels }
+    }
+
+    #[test]
+    fn a_tenant_has_its_burst_and_its_rate_and_others_have_theirs() {
+        let clock = FakeRelativeClock::default();
+        let rates = Rates::new(TenantRate { calls_per_second: 2, burst: 3 }, clock.clone());
+        let of_a = || rates.count(&caller(Some("a")));
+        let refused = Err(NotJudged::RateLimited { calls_per_second: 2, retry_after: Duration::from_millis(500) });
+        assert_eq!([of_a(), of_a(), of_a(), of_a()], [Ok(()), Ok(()), Ok(()), refused.clone()]);
+        assert_eq!(rates.count(&caller(Some("b"))), Ok(()));
+        assert!((0..10).all(|_| rates.count(&caller(None)) == Ok(())), "without a tenant there is no bound");
+        clock.advance(Duration::from_millis(500));
+        assert_eq!([of_a(), of_a()], [Ok(()), refused]);
+    }
+
+    #[test]
+    fn quiet_tenants_are_forgotten() {
+        let clock = FakeRelativeClock::default();
+        let rates = Rates::new(TenantRate { calls_per_second: 1, burst: 1 }, clock.clone());
+        for tenant in 0..REMEMBERED {
+            assert_eq!(rates.count(&caller(Some(&tenant.to_string()))), Ok(()));
+        }
+        clock.advance(Duration::from_secs(10));
+        assert_eq!(rates.count(&caller(Some("one more"))), Ok(()));
+        assert_eq!(rates.limiter.len(), 1);
+    }
+}

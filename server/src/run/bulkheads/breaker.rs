@@ -1,0 +1,219 @@
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use crate::model::{Failed, Failure, Ran, Rule, Tier};
+
+/// So many probes in a row have to be answered before a handler is asked by everyone again.
+const PROBES: usize = 3;
+
+/// When a handler is let be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BreakerSettings {
+    /// Opens where so many of a hundred runs were not answered.
+    pub failure_percent: usize,
+    /// The runs that are looked at: the last ones; before there were so many it does not open.
+    pub runs: usize,
+    /// How long the handler is not asked then. After that one call at a time finds out whether it answers again.
+    pub open_for: Duration,
+}
+
+/// The circuit breaker of one handler.
+///
+/// Only what says that nobody answers counts against it: no connection, a 5xx, no answer within the handler's *own* timeout, a
+/// program that does not start. What a caller could bring about by what it sends, or by the time that it leaves (an exit
+/// code, a crash, bad output, a 4xx, its own short deadline), does not: or one caller could switch off a guard whose failures
+/// are forgiven for all others.
+#[derive(Debug)]
+pub(super) struct Breaker {
+    settings: BreakerSettings,
+    rule: Arc<str>,
+    tier: Tier,
+    state: Mutex<State>,
+    /// How many breakers are not closed.
+    open: Arc<AtomicUsize>,
+}
+
+/// Leave to run the handler once.
+#[derive(Debug)]
+pub(super) struct Pass {
+    breaker: Arc<Breaker>,
+    /// This run finds out whether the handler answers again, and it has not been told yet.
+    is_probe: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    Closed(Window),
+    Open { until: Instant },
+    HalfOpen { answered: usize, is_probed: bool },
+}
+
+/// The last runs, each with whether it failed.
+#[derive(Debug, Default)]
+struct Window {
+    runs: VecDeque<bool>,
+    failed: usize,
+}
+
+/// What a run says of its handler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sign {
+    Answers,
+    IsBroken,
+    /// Nothing, for it did not come to that.
+    None,
+}
+
+impl Breaker {
+    pub(super) fn new(settings: BreakerSettings, rule: &Rule, open: Arc<AtomicUsize>) -> Self {
+        let state = Mutex::new(State::Closed(Window::default()));
+        Self { settings, rule: Arc::clone(&rule.id), tier: rule.tier, state, open }
+    }
+
+    /// Leave to run the handler.
+    pub(super) fn ask(self: &Arc<Self>) -> Result<Pass, Failed> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let is_probe = match &mut *state {
+            State::Closed(_) => false,
+            State::Open { until } if now < *until => {
+                let left = until.saturating_duration_since(now).as_millis();
+                let message = format!("it did not answer lately, so it is not asked for another {left}ms");
+                return Err(Failed::new(Failure::Overloaded, message));
+            }
+            State::HalfOpen { is_probed: true, .. } => {
+                let message = "it did not answer lately, and another call finds out whether it does again";
+                return Err(Failed::new(Failure::Overloaded, message));
+            }
+            State::Open { .. } => {
+                *state = State::HalfOpen { answered: 0, is_probed: true };
+                true
+            }
+            State::HalfOpen { is_probed, .. } => {
+                *is_probed = true;
+                true
+            }
+        };
+        Ok(Pass { breaker: Arc::clone(self), is_probe })
+    }
+
+    fn told(&self, sign: Sign, is_probe: bool) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *state {
+            State::Closed(window) => {
+                if sign == Sign::None {
+                    return;
+                }
+                window.add(sign == Sign::IsBroken, self.settings.runs);
+                if window.is_over(self.settings) {
+                    self.open.fetch_add(1, Ordering::Relaxed);
+                    self.opens(&mut state);
+                }
+            }
+            // Runs from before it opened.
+            State::Open { .. } => {}
+            State::HalfOpen { answered, is_probed } if is_probe => {
+                *is_probed = false;
+                match sign {
+                    Sign::None => {}
+                    Sign::IsBroken => self.opens(&mut state),
+                    Sign::Answers => {
+                        *answered = answered.saturating_add(1);
+                        if *answered >= PROBES {
+                            self.open.fetch_sub(1, Ordering::Relaxed);
+                            *state = State::Closed(Window::default());
+                            info!(rule = &*self.rule, tier = self.tier.name(), "a handler answers again");
+                        }
+                    }
+                }
+            }
+            State::HalfOpen { .. } => {}
+        }
+    }
+
+    fn opens(&self, state: &mut State) {
+        let open_for = self.settings.open_for;
+        warn!(
+            rule = &*self.rule,
+            tier = self.tier.name(),
+            open_for_ms = u64::try_from(open_for.as_millis()).unwrap_or(u64::MAX),
+            "a handler does not answer and is not asked for a while",
+        );
+        let now = Instant::now();
+        *state = State::Open { until: now.checked_add(open_for).unwrap_or(now) };
+    }
+}
+
+impl Drop for Breaker {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if !matches!(state, State::Closed(_)) {
+            self.open.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Pass {
+    /// The run has ended; `is_whole` is whether it was granted the handler's own timeout.
+    pub(super) fn ended(mut self, ran: &Ran, is_whole: bool) {
+        let is_probe = std::mem::take(&mut self.is_probe);
+        self.breaker.told(sign(ran, is_whole), is_probe);
+    }
+}
+
+impl Drop for Pass {
+    /// A probe whose caller went away has found out nothing.
+    fn drop(&mut self) {
+        if self.is_probe {
+            self.breaker.told(Sign::None, true);
+        }
+    }
+}
+
+impl Window {
+    fn add(&mut self, failed: bool, most: usize) {
+        self.runs.push_back(failed);
+        self.failed = self.failed.saturating_add(usize::from(failed));
+        if self.runs.len() > most
+            && let Some(oldest) = self.runs.pop_front()
+        {
+            self.failed = self.failed.saturating_sub(usize::from(oldest));
+        }
+    }
+
+    fn is_over(&self, settings: BreakerSettings) -> bool {
+        let percent = self.runs.len().saturating_mul(settings.failure_percent);
+        self.runs.len() >= settings.runs && self.failed.saturating_mul(100) >= percent
+    }
+}
+
+fn sign(ran: &Ran, is_whole: bool) -> Sign {
+    let Err(failed) = &ran.said else { return Sign::Answers };
+    match failed.kind {
+        Failure::Connection | Failure::DidNotStart => Sign::IsBroken,
+        Failure::HttpStatus if ran.http_status.is_some_and(|status| status < 500) => Sign::Answers,
+        Failure::HttpStatus => Sign::IsBroken,
+        Failure::TimedOut if is_whole => Sign::IsBroken,
+        Failure::Killed | Failure::Exited | Failure::BadOutput | Failure::TooLarge => Sign::Answers,
+        Failure::TimedOut
+        | Failure::Expression
+        | Failure::Overloaded
+        | Failure::Cancelled
+        | Failure::NotPermitted
+        | Failure::Unsupported
+        | Failure::CallerGone
+        | Failure::Internal => Sign::None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+use tokio::time::advance;
+
+use super::*;
+use crate::{
+    model::{Labels, Tier},
+    run::testing::{http, shell},
+};
+
+const WIDE: BulkheadSettings = BulkheadSettings {
+    slots: 100,
+    tenant_slots: 100,
+    http_runs: 100,
+    command_runs: 100,
+    background_runs: 100,
+    queue: 100,
+    breaker: None,
+};
+const GRANTED: Duration = Duration::from_secs(3);
+
+fn caller(tenant: &str) -> Identity {
+    let labels = [("tenant".to_owned(), tenant.to_owned())].into_iter().filter(|(_, tenant)| !tenant.is_empty());
+    Identity { name: String::new(), labels: labels.collect::<Labels>() }
+}
+
+async fn enter(bulkheads: &Bulkheads, rule: &Rule, tenant: &str) -> Result<Entered, String> {
+    let until = Instant::now() + GRANTED;
+    let entered = bulkheads.enter(rule, &caller(tenant), until, GRANTED).await;
+    entered.map_err(|failed| format!("{}: {failed}", failed.kind.name()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn slots_are_of_all_handlers_together_and_a_tenant_gets_its_share() {
+    let bulkheads = Bulkheads::new(BulkheadSettings { slots: 4, tenant_slots: 2, ..WIDE });
+    let (one, other) = (shell(Tier::Managed, "true"), http(Tier::Team, "http://x".to_owned(), Vec::new()));
+    let first = enter(&bulkheads, &one, "a").await.unwrap();
+    let second = enter(&bulkheads, &other, "a").await.unwrap();
+    let share = "overloaded: 2 calls of this tenant wait for handlers already";
+    assert_eq!(enter(&bulkheads, &one, "a").await.unwrap_err(), share);
+    let (_of_b, _nobodys) = (enter(&bulkheads, &one, "b").await.unwrap(), enter(&bulkheads, &one, "").await.unwrap());
+    assert_eq!(enter(&bulkheads, &one, "c").await.unwrap_err(), "overloaded: 4 calls wait for handlers already");
+    assert_eq!(bulkheads.slots().taken(), 4);
+    drop(first);
+    let _third = enter(&bulkheads, &one, "a").await.unwrap();
+    drop(second);
+    assert_eq!(bulkheads.slots().taken(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_has_its_places_a_short_queue_and_nothing_of_others() {
+    let bulkheads = Bulkheads::new(BulkheadSettings { http_runs: 1, command_runs: 2, queue: 1, ..WIDE });
+    let (slow, other) = (http(Tier::Team, "http://x".to_owned(), Vec::new()), shell(Tier::Team, "true"));
+    let first = enter(&bulkheads, &slow, "").await.unwrap();
+    let (waited, refused) = tokio::join!(enter(&bulkheads, &slow, ""), async {
+        let refused = enter(&bulkheads, &slow, "").await.unwrap_err();
+        drop(first);
+        refused
+    });
+    let waited = waited.unwrap();
+    assert!(waited.waited);
+    assert_eq!(refused, "overloaded: all 1 places of this handler are taken, and 1 calls wait for one already");
+    let begun = Instant::now();
+    assert_eq!(enter(&bulkheads, &slow, "").await.unwrap_err(), "timed_out: Timed out after 3000ms");
+    assert_eq!(begun.elapsed(), GRANTED);
+    let (_one, _two) = (enter(&bulkheads, &other, "").await.unwrap(), enter(&bulkheads, &other, "").await.unwrap());
+    let guard = http(Tier::Managed, "http://x".to_owned(), Vec::new());
+    let first = enter(&bulkheads, &guard, "").await.unwrap();
+    let pass = async || enter(&bulkheads, &guard, "").await.map(drop);
+    let crowd = tokio::join!(pass(), pass(), pass(), async { drop(first) });
+    assert_eq!(crowd, (Ok(()), Ok(()), Ok(()), ()), "before a managed one there is room for all that have a slot");
+    drop(waited);
+    assert!(!enter(&bulkheads, &slow, "").await.unwrap().waited, "nobody is left in the queue");
+}
+
+#[tokio::test(start_paused = true)]
+async fn runs_in_the_background_have_places_of_their_own_and_no_slot() {
+    let bulkheads = Bulkheads::new(BulkheadSettings { background_runs: 1, slots: 0, ..WIDE });
+    let rule = Rule { timing: hookd_rules::Timing::Async, ..shell(Tier::Shared, "true") };
+    let first = bulkheads.enter_background(&rule).unwrap();
+    let refused = bulkheads.enter_background(&rule).unwrap_err();
+    assert_eq!((refused.kind, &*refused.message), (Failure::Overloaded, "all 1 places of this handler are taken"));
+    drop(first);
+    bulkheads.enter_background(&rule).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_does_not_answer_is_let_be_and_takes_no_slot() {
+    let breaker = Some(BreakerSettings { failure_percent: 100, runs: 2, open_for: Duration::from_secs(1) });
+    let bulkheads = Bulkheads::new(BulkheadSettings { breaker, ..WIDE });
+    let rule = http(Tier::Team, "http://x".to_owned(), Vec::new());
+    for _ in 0..2 {
+        let entered = enter(&bulkheads, &rule, "").await.unwrap();
+        entered.ended(&Ran::said(Err(Failed::new(Failure::Connection, "gone"))), true);
+    }
+    let refused = enter(&bulkheads, &rule, "").await.unwrap_err();
+    assert_eq!(refused, "overloaded: it did not answer lately, so it is not asked for another 1000ms");
+    assert_eq!((bulkheads.slots().taken(), bulkheads.open_breakers()), (0, 1));
+    advance(Duration::from_secs(1)).await;
+    enter(&bulkheads, &rule, "").await.unwrap();
+}

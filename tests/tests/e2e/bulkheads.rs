@@ -1,0 +1,148 @@
+//! A slow webhook, a broken one or a noisy tenant takes nothing from the rules of others.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use hookd_tests::{
+    Hookd, HttpStub, PatientChannel, Reply, decide, eventually, http, post_tool_use, pre_tool_use, rule, said,
+    v1::{self, hook_service_client::HookServiceClient},
+    with,
+};
+use serde_json::json;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, MissedTickBehavior, interval},
+};
+
+/// Agents that need the broken webhook: each calls, and [`PAUSE`] later again, so all of them are in flight while it hangs.
+const NOISE: usize = 500;
+const PAUSE: Duration = Duration::from_secs(1);
+/// Calls that need the guard alone, one after another.
+const CALLS: usize = 100;
+
+fn call(tool: &str) -> v1::TriggerRequest {
+    pre_tool_use(tool, json!({ "command": "ls" }))
+}
+
+/// The time that the middle one of [`CALLS`] calls takes which the guard alone judges.
+async fn median_of_guarded(hookd: &Hookd) -> Duration {
+    let mut client = hookd.client().await;
+    let mut times = Vec::new();
+    for _ in 0..CALLS {
+        let begun = Instant::now();
+        let answer = client.trigger(call("Bash")).await.unwrap().into_inner();
+        times.push(begun.elapsed());
+        assert_eq!(
+            said(&answer),
+            json!({ "verdict": "block", "reason": "guarded", "decidedBy": "rule managed/guard",
+                    "results": ["managed/guard block"], "considered": 2, "matched": 1 })
+        );
+    }
+    times.sort();
+    times[CALLS / 2]
+}
+
+/// `Edit` needs the guard and then a shared webhook that hangs, fails, resets and floods; `Bash` the guard alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broken_webhook_takes_nothing_from_a_managed_guard_and_allows_nothing_by_accident() {
+    let guard = HttpStub::start(|request| {
+        let is_bash = request.body.contains(r#""tool":"Bash""#);
+        Reply::ok(if is_bash { r#"{"blocked":true,"blockReason":"guarded"}"# } else { r#"{"blocked":false}"# })
+    })
+    .await;
+    let broken = HttpStub::start(|request| match request.connection % 4 {
+        0 => Reply::raw("").then_hang(),
+        1 => Reply::status("500 Internal Server Error", "no"),
+        2 => Reply::raw("").then_close(),
+        _ => {
+            Reply::raw([b"HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n".as_slice(), &[b'x'; 2 << 20]].concat())
+        }
+    })
+    .await;
+    let webhook = with(http(&broken.url("/")), json!({ "timeout": 500 }));
+    let hookd = Hookd::builder()
+        .managed(json!([rule("guard", "PreToolUse", http(&guard.url("/")))]))
+        .shared(json!([with(
+            rule("webhook", "PreToolUse", webhook),
+            json!({ "matcher": "^Edit$", "mustDecide": true, "onError": "block" })
+        )]))
+        .start()
+        .await;
+    let before = median_of_guarded(&hookd).await;
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut noise = JoinSet::new();
+    for _ in 0..8 {
+        let client = hookd.client().await;
+        for _ in 0..NOISE / 8 {
+            let (mut client, stop) = (client.clone(), Arc::clone(&stop));
+            noise.spawn(async move {
+                let mut kinds = BTreeMap::<String, usize>::new();
+                let mut pace = interval(PAUSE);
+                pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+                while !stop.load(Ordering::Relaxed) {
+                    pace.tick().await;
+                    let answer = client.trigger(call("Edit")).await.unwrap().into_inner();
+                    assert_eq!(answer.verdict(), v1::Verdict::Block, "{answer:?}");
+                    let said = said(&answer);
+                    assert_eq!(said["decidedBy"], "failure_policy shared/webhook");
+                    assert_eq!(said["results"][0], "managed/guard none");
+                    *kinds.entry(answer.results[1].failure().as_str_name().to_owned()).or_default() += 1;
+                }
+                kinds
+            });
+        }
+    }
+    eventually("the breaker of the webhook is open", async || {
+        (hookd.metric("hookd_open_breakers").await == 1.0).then_some(())
+    })
+    .await;
+    let during = median_of_guarded(&hookd).await;
+    stop.store(true, Ordering::Relaxed);
+    let mut kinds = BTreeMap::<String, usize>::new();
+    while let Some(of_one) = noise.join_next().await {
+        for (kind, count) in of_one.unwrap() {
+            *kinds.entry(kind).or_default() += count;
+        }
+    }
+    println!(
+        "guarded calls: median {before:?} before, {during:?} beside {NOISE} calls to a broken webhook: {:.2} times; its failures: {kinds:?}",
+        during.as_secs_f64() / before.as_secs_f64()
+    );
+    assert!(kinds.contains_key("FAILURE_OVERLOADED"), "{kinds:?}");
+    assert_eq!(hookd.metric("hookd_shed_calls_total").await, 0.0);
+    eventually("no slot is left taken", async || {
+        (hookd.metric("hookd_handler_slots_in_use").await == 0.0).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn slots_keep_half_of_the_places_for_what_is_judged_in_process() {
+    let slow = HttpStub::start(|_| Reply::raw("").then_hang()).await;
+    let hookd = Hookd::builder()
+        .managed(json!([
+            rule("local", "PreToolUse", decide(json!({ "verdict": "block", "reason": "no" }))),
+            rule("slow", "PostToolUse", http(&slow.url("/"))),
+        ]))
+        .settings(json!({ "limits": { "in_flight": 4 } }))
+        .start()
+        .await;
+    let mut client = hookd.client().await;
+    let waiting = |mut client: HookServiceClient<PatientChannel>| {
+        tokio::spawn(async move { drop(client.trigger(post_tool_use("Bash", json!({}), json!("x"))).await) })
+    };
+    let held = [waiting(hookd.patient_client().await), waiting(hookd.patient_client().await)];
+    slow.wait_for(2).await;
+    let refused = client.trigger(post_tool_use("Bash", json!({}), json!("x"))).await.unwrap().into_inner();
+    assert_eq!(said(&refused)["results"], json!(["managed/slow failed overloaded: 2 calls wait for handlers already"]));
+    let judged = client.trigger(call("Bash")).await.unwrap().into_inner();
+    assert_eq!((judged.verdict(), judged.reason.as_str()), (v1::Verdict::Block, "no"));
+    held.iter().for_each(tokio::task::JoinHandle::abort);
+}
