@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use config::Value;
+use config::{Value, ValueKind};
 
 use super::{
     Limits,
@@ -17,7 +17,7 @@ pub struct BulkheadSettings {
     /// Calls that wait until a handler has a place.
     pub handler_queue: usize,
     /// A handler of which so many of a hundred runs were not answered is let be. `None`: none ever is.
-    pub breaker_failure_percent: Option<usize>,
+    pub breaker_failure_percent: Option<u32>,
     /// The last so many runs are looked at.
     pub breaker_runs: usize,
     /// How long it is let be before it is tried again.
@@ -62,19 +62,9 @@ impl BulkheadSettings {
 }
 
 pub(super) fn bulkheads(mut section: Section<'_, '_>) -> BulkheadSettings {
-    let percent = |value: &Value| match &value.kind {
-        config::ValueKind::String(text) if text == "off" => Some(None),
-        config::ValueKind::Boolean(false) => Some(None),
-        _ => whole_number(value)
-            .filter(|percent| (1..=100).contains(percent))
-            .map(|percent| usize::try_from(percent).ok()),
-    };
-    let rate = |value: &Value| {
-        whole_number(value).filter(|rate| (1..=1_000_000).contains(rate)).and_then(|rate| u32::try_from(rate).ok())
-    };
-    let a_rate = "a whole number from 1 to 1000000, such as 200";
-    let calls_per_second = section.read("tenant_calls_per_second", rate, a_rate);
-    let burst = section.read("tenant_burst", rate, a_rate);
+    let a_rate = "a whole number from 1 to 1000000 or off, such as 200";
+    let mut rate = |key| section.read(key, |value| number_or_off(value, 1_000_000), a_rate).flatten();
+    let (calls_per_second, burst) = (rate("tenant_calls_per_second"), rate("tenant_burst"));
     if let (None, Some(burst)) = (calls_per_second, burst) {
         section.problem(
             "tenant_burst",
@@ -86,7 +76,7 @@ pub(super) fn bulkheads(mut section: Section<'_, '_>) -> BulkheadSettings {
         handler_in_flight: section.count("handler_in_flight", 128),
         handler_queue: section.count("handler_queue", 128),
         breaker_failure_percent: section
-            .read("breaker_failure_percent", percent, "a whole number from 1 to 100, or off")
+            .read("breaker_failure_percent", |value| number_or_off(value, 100), "a whole number from 1 to 100, or off")
             .unwrap_or(Some(50)),
         breaker_runs: section.count("breaker_runs", 20),
         breaker_open_for: section.duration("breaker_open_for", Duration::from_secs(5)),
@@ -95,4 +85,14 @@ pub(super) fn bulkheads(mut section: Section<'_, '_>) -> BulkheadSettings {
     };
     section.end();
     settings
+}
+
+/// A number from 1 to `most`, or `None` for what is switched off.
+fn number_or_off(value: &Value, most: u64) -> Option<Option<u32>> {
+    match &value.kind {
+        ValueKind::String(text) if text == "off" => Some(None),
+        // What YAML before 1.2 takes the word for.
+        ValueKind::Boolean(false) => Some(None),
+        _ => whole_number(value).filter(|number| (1..=most).contains(number)).map(|number| u32::try_from(number).ok()),
+    }
 }

@@ -32,11 +32,11 @@ pub(super) fn tree(settings: &Settings) -> Value {
         "bulkheads": {
             "handler_in_flight": bulkheads.handler_in_flight,
             "handler_queue": bulkheads.handler_queue,
-            "breaker_failure_percent": bulkheads.breaker_failure_percent.map_or("off".into(), Value::from),
+            "breaker_failure_percent": number_or_off(bulkheads.breaker_failure_percent),
             "breaker_runs": bulkheads.breaker_runs,
             "breaker_open_for": duration(bulkheads.breaker_open_for),
-            "tenant_calls_per_second": bulkheads.tenant_rate.map(|rate| rate.calls_per_second),
-            "tenant_burst": bulkheads.tenant_rate.map(|rate| rate.burst),
+            "tenant_calls_per_second": number_or_off(bulkheads.tenant_rate.map(|rate| rate.calls_per_second)),
+            "tenant_burst": number_or_off(bulkheads.tenant_rate.map(|rate| rate.burst)),
         },
         "commands": { "path": commands_path },
         "drain": { "min_delay": duration(drain.min_delay), "limit": duration(drain.limit) },
@@ -111,6 +111,10 @@ fn tier_tree(tier: Tier, settings: &TierSettings) -> Value {
         table.insert("server_commands".to_owned(), name.into());
     }
     tree
+}
+
+fn number_or_off(number: Option<u32>) -> Value {
+    number.map_or("off".into(), Value::from)
 }
 
 fn duration(duration: Duration) -> String {

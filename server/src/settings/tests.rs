@@ -111,8 +111,8 @@ fn without_a_file_everything_has_its_default() {
       breaker_failure_percent: 50
       breaker_runs: 20
       breaker_open_for: "5s"
-      tenant_calls_per_second: null
-      tenant_burst: null
+      tenant_calls_per_second: "off"
+      tenant_burst: "off"
     commands:
       path: "/usr/local/bin:/usr/bin:/bin"
     drain:

@@ -148,8 +148,13 @@ async fn case_067_each_of_many_calls_at_once_is_answered_by_its_own_hook() {
 #[tokio::test]
 async fn case_067_more_than_the_queue_holds_is_a_failure_of_its_own() {
     let waits = sh("while ! test -e $TMPDIR/go; do sleep 0.05; done");
+    // Each has two of the calls: one handler alone gets no more than half of the places.
+    let hook = |n: usize| {
+        let more = json!({ "matcher": format!("^T{n}$"), "onError": "block" });
+        with(rule(&format!("hook{n}"), "PreToolUse", waits.clone()), more)
+    };
     let hookd = Hookd::builder()
-        .shared(json!([with(rule("hook", "PreToolUse", waits), json!({ "onError": "block" }))]))
+        .shared((0..10).map(hook).collect())
         .settings(json!({ "limits": { "children": 4, "child_queue": 2 } }))
         .start()
         .await;
@@ -164,7 +169,7 @@ async fn case_067_more_than_the_queue_holds_is_a_failure_of_its_own() {
         .await;
         fs::write(&go, "").unwrap();
     };
-    let calls = (0..20).map(|n| hookd.trigger(pre_tool_use("Bash", json!({ "n": n }))));
+    let calls = (0..20).map(|n| hookd.trigger(pre_tool_use(&format!("T{}", n % 10), json!({}))));
     let (answers, ()) = tokio::join!(join_all(calls), release);
     // Of four places one is kept for managed and team; two wait.
     let turned_away = answers.iter().filter(|answer| answer.results[0].failure() == Failure::Overloaded);

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, env, sync::Arc, time::Duration};
 
-use hookd_tests::{Hookd, eventually, pre_tool_use, said, v1, within};
+use hookd_tests::{Hookd, RawHttp2, eventually, pre_tool_use, said, v1, within};
 use serde_json::{Value, json};
 use tokio::{sync::Semaphore, task::JoinSet, time::timeout};
 use tonic::{Code, Status};
@@ -84,7 +84,12 @@ async fn case_010_cancelled_calls_leave_no_child_no_zombie_and_no_memory() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn case_013_three_hundred_events_with_handlers_that_never_end_are_all_answered() {
-    let hookd = Hookd::builder().managed(running("sleep 1000", 2_000)).start().await;
+    let hookd = Hookd::builder()
+        .managed(running("sleep 1000", 2_000))
+        // All of them are asked, however many did not answer.
+        .settings(json!({ "bulkheads": { "breaker_failure_percent": "off" } }))
+        .start()
+        .await;
     let mut calls = JoinSet::new();
     for _ in 0..300 {
         let mut client = hookd.client().await;
@@ -117,17 +122,27 @@ async fn what_finds_no_place_is_shed_at_once_and_the_rest_is_answered() {
         .await;
     let client = hookd.client().await;
     let mut calls = JoinSet::new();
-    for _ in 0..50 {
+    let call = |calls: &mut JoinSet<_>| {
         let mut client = client.clone();
         calls.spawn(
             async move { client.trigger(pre_tool_use("Gated", json!({}))).await.map(tonic::Response::into_inner) },
         );
+    };
+    (0..2).for_each(|_| call(&mut calls));
+    gate::begun(&hookd, 2).await;
+    // No more wait for handlers than half of the places, so the others are taken by calls that are still on their way.
+    let mut arriving = RawHttp2::idle(hookd.address()).await;
+    for stream in [1, 3] {
+        arriving.begin_call(stream, "/hookd.v1.HookService/Trigger").await;
+        arriving.send_half_a_message(stream, &[0; 100]).await;
     }
+    eventually("all places are taken", async || (hookd.metric("hookd_in_flight_calls").await == 4.0).then_some(()))
+        .await;
+    (0..46).for_each(|_| call(&mut calls));
     for _ in 0..46 {
         let shed = within("a shed call", calls.join_next()).await.unwrap().unwrap().unwrap_err();
         check_shed(&shed);
     }
-    gate::begun(&hookd, 4).await;
 
     let mut health = HealthClient::new(hookd.channel());
     let healthy = within("health", health.check(HealthCheckRequest::default())).await.unwrap().into_inner();
@@ -141,6 +156,7 @@ async fn what_finds_no_place_is_shed_at_once_and_the_rest_is_answered() {
         assert_eq!(hookd.metric(series).await, value, "{series}");
     }
 
+    drop(arriving);
     gate::open(&hookd);
     while let Some(answer) = within("an answer", calls.join_next()).await {
         let expected = json!({ "verdict": "none", "results": ["managed/gated none"], "considered": 1, "matched": 1 });

@@ -19,7 +19,7 @@ const PROBES: usize = 3;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BreakerSettings {
     /// Opens where so many of a hundred runs were not answered.
-    pub failure_percent: usize,
+    pub failure_percent: u32,
     /// The runs that are looked at: the last ones; before there were so many it does not open.
     pub runs: usize,
     /// How long the handler is not asked then. After that one call at a time finds out whether it answers again.
@@ -86,8 +86,7 @@ impl Breaker {
         let is_probe = match &mut *state {
             State::Closed(_) => false,
             State::Open { until } if now < *until => {
-                let left = until.saturating_duration_since(now).as_millis();
-                let message = format!("it did not answer lately, so it is not asked for another {left}ms");
+                let message = "it did not answer lately and is not asked for a while";
                 return Err(Failed::new(Failure::Overloaded, message));
             }
             State::HalfOpen { is_probed: true, .. } => {
@@ -191,8 +190,9 @@ impl Window {
     }
 
     fn is_over(&self, settings: BreakerSettings) -> bool {
-        let percent = self.runs.len().saturating_mul(settings.failure_percent);
-        self.runs.len() >= settings.runs && self.failed.saturating_mul(100) >= percent
+        let percent = usize::try_from(settings.failure_percent).unwrap_or(usize::MAX);
+        let is_bad = self.failed.saturating_mul(100) >= self.runs.len().saturating_mul(percent);
+        is_bad && self.runs.len() >= settings.runs
     }
 }
 
