@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
@@ -55,7 +56,12 @@ class Hookd:
         settings = self._folder / "hookd.json"
         settings.write_text(json.dumps(self._settings))
         self.process = subprocess.Popen(
-            [binary(), "--config", str(settings)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            [binary(), "--config", str(settings)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            # Handlers find its folder there.
+            env={**os.environ, "TMPDIR": str(self._folder)},
         )
         said: list[str] = []
         assert self.process.stdout is not None
@@ -180,6 +186,16 @@ def pre_tool_use(tool: str = "bash") -> v1.TriggerRequest:
 def event(name: str) -> v1.TriggerRequest:
     """An event about none."""
     return v1.TriggerRequest(event=name)
+
+
+def fork(address: str, kind: str, begun: Path = Path(os.devnull)) -> list[str]:
+    """What the program of forks says."""
+    program = CLIENT / "tests" / "programs" / "fork.py"
+    said = subprocess.run(
+        [sys.executable, program, address, kind, begun], capture_output=True, text=True, timeout=LIMIT, check=False
+    )
+    assert said.returncode == 0, said
+    return said.stdout.splitlines()
 
 
 def dead() -> str:

@@ -1,14 +1,10 @@
-"""The clients against the real server."""
+"""What is special to these clients before the real server. The rest is in `tests/conformance`."""
 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import gc
 import os
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable
 from decimal import Decimal
@@ -17,23 +13,9 @@ from typing import Any
 
 import grpc
 import pytest
-from hookd import (
-    Ask,
-    AsyncClient,
-    CallErrorKind,
-    Caller,
-    Capability,
-    Client,
-    Continue,
-    Halt,
-    Json,
-    Refuse,
-    Run,
-    Suspend,
-    v1,
-)
+from hookd import AsyncClient, Caller, Capability, Client, Json, Refuse, Run, v1
 from hookd.v1 import hook_service_pb2 as pb
-from support import ALLOW, BLOCK, LIMIT, Asker, Hookd, Scripted, dead, pre_tool_use, response
+from support import ALLOW, BLOCK, Asker, Hookd, Scripted, dead, fork, pre_tool_use, response
 
 Start = Callable[..., Hookd]
 
@@ -50,41 +32,6 @@ def slow(seconds: float, **rule: Any) -> dict[str, Any]:
     return {"event": "PreToolUse", "handler": {"type": "command", "command": command, "timeout": 30000}, **rule}
 
 
-def test_each_verdict_reaches_the_agent(ask: Asker, start: Start) -> None:
-    server = start(
-        decide("PreToolUse", "^allow$", verdict="allow"),
-        decide("PreToolUse", "^ask$", verdict="ask", reason="sure?"),
-        decide("PreToolUse", "^defer$", verdict="defer", reason="later"),
-        decide("PreToolUse", "^block$", verdict="block", reason="no"),
-        decide("PreToolUse", "^halt$", halt=True, reason="enough"),
-        decide("Stop", verdict="block", reason="go on"),
-        decide("UserPromptSubmit", additionalContext="mind the gap", systemMessage="hello"),
-    )
-    for tool, kind, reason in (
-        ("none", Run, None),
-        ("allow", Run, None),
-        ("ask", Ask, "sure?"),
-        ("defer", Suspend, "later"),
-        ("block", Refuse, "no"),
-        ("halt", Halt, "enough"),
-    ):
-
-        def do(client: Any, tool: str = tool) -> Any:
-            return client.session("s").pre_tool_use(tool, {})
-
-        gate = ask(server.address, do)
-        assert (type(gate), getattr(gate, "reason", None)) == (kind, reason)
-        assert gate.decision.error is None
-        if isinstance(gate, Run):
-            assert gate.approved == (tool == "allow")
-    gate = ask(server.address, lambda client: client.session("s").stop())
-    assert gate == Continue("go on", decision=gate.decision)
-    gate = ask(server.address, lambda client: client.session("s").user_prompt_submit("hi"))
-    assert [note.text for note in gate.decision.additional_context] == ["mind the gap"]
-    assert [note.text for note in gate.decision.system_messages] == ["hello"]
-    assert len(gate.decision.id) == 36
-
-
 def test_numbers_keep_their_digits_there_and_back(ask: Asker, start: Start, tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     script = f'cat > {seen}; echo \'{{"modifiedParams":{{"n":12345678901234567890.10,"m":9007199254740993,"e":1e400}}}}\''
@@ -96,69 +43,6 @@ def test_numbers_keep_their_digits_there_and_back(ask: Asker, start: Start, tmp_
     assert gate.params.value == {"n": Decimal("12345678901234567890.10"), "m": 9007199254740993, "e": Decimal("1e400")}
     sent = Json(seen.read_text().strip()).value["toolCall"]["params"]
     assert sent == {"n": Decimal("98765432109876543210.50"), "m": 18446744073709551617, "x": Decimal("1.50e3")}
-
-
-def test_unicode_reaches_the_server_and_comes_back(ask: Asker, start: Start) -> None:
-    text = 'say "hi"\n\t\u2028 \U0001f600 ü \x00 \x1f'
-    server = start(
-        {
-            "event": "PreToolUse",
-            "when": f"params.text == {Json.of(text).text.replace(chr(0x2028), chr(92) + 'u2028')}",
-            "handler": {"type": "decide", "verdict": "block", "reason": text},
-        }
-    )
-    gate = ask(server.address, lambda client: client.session("ü\U0001f600").pre_tool_use("bash", {"text": text}))
-    assert gate == Refuse(text, decision=gate.decision)
-
-
-def test_a_call_of_five_mebibytes_blocks_wherever_it_is_refused(ask: Asker, start: Start) -> None:
-    server = start(decide("PreToolUse", verdict="allow"))
-    params = {"text": "x" * (5 << 20)}
-    for limit, reason in ((4 << 20, "bytes, the limit is 4194304"), (8 << 20, "(RESOURCE_EXHAUSTED)")):
-        gate = ask(
-            server.address,
-            lambda client: client.session("s").pre_tool_use("bash", params),
-            on_unavailable=ALLOW,
-            message_bytes=limit,
-        )
-        assert isinstance(gate, Refuse) and gate.reason.endswith(reason)
-        assert gate.decision.error is not None and gate.decision.error.kind is CallErrorKind.REFUSED
-
-
-def test_an_event_that_hookd_refuses_blocks(ask: Asker, start: Start) -> None:
-    server = start()
-    gate = ask(server.address, lambda client: client.session("s").trigger("pretooluse"), on_unavailable=ALLOW)
-    assert isinstance(gate, Refuse) and gate.reason.endswith("(INVALID_ARGUMENT)")
-    assert len(gate.decision.id or "") == 36
-
-
-def test_a_thousand_calls_at_a_time_over_threads(start: Start) -> None:
-    server = start(decide("PreToolUse", "^bash$", verdict="block", reason="no"))
-    with Client(server.address, on_unavailable=BLOCK) as client:
-        session = client.session("s")
-        together = threading.Barrier(1000)
-
-        def call(number: int) -> str | None:
-            together.wait(LIMIT)
-            gate = session.pre_tool_use("bash", {"n": number})
-            assert gate == Refuse("no", decision=gate.decision)
-            return gate.decision.id
-
-        with concurrent.futures.ThreadPoolExecutor(1000) as pool:
-            assert len(set(pool.map(call, range(1000)))) == 1000
-
-
-def test_a_thousand_calls_at_a_time_on_asyncio(start: Start) -> None:
-    server = start(decide("PreToolUse", "^bash$", verdict="block", reason="no"))
-
-    async def calls() -> set[str | None]:
-        async with AsyncClient(server.address, on_unavailable=BLOCK) as client:
-            session = client.session("s")
-            gates = await asyncio.gather(*(session.pre_tool_use("bash", {"n": number}) for number in range(1000)))
-            assert all(gate == Refuse("no", decision=gate.decision) for gate in gates)
-            return {gate.decision.id for gate in gates}
-
-    assert len(asyncio.run(calls())) == 1000
 
 
 def test_an_async_client_can_be_used_from_one_loop_after_the_other(start: Start) -> None:
@@ -185,86 +69,6 @@ def test_an_async_call_that_is_cancelled_is_over(start: Start) -> None:
             assert time.monotonic() - begun < 10
 
     asyncio.run(call())
-
-
-def test_a_server_that_is_killed_under_a_call_is_unavailable(ask: Asker, start: Start, tmp_path: Path) -> None:
-    begun = tmp_path / "begun"
-    os.mkfifo(begun)
-    server = start({"event": "PreToolUse", "handler": {"type": "command", "command": f"echo x > {begun}; sleep 20"}})
-
-    def kill() -> None:
-        begun.read_text()
-        server.kill()
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    error = ask.error(server.address, pre_tool_use(), rounds=1)
-    killer.join(LIMIT)
-    assert error.kind is CallErrorKind.UNAVAILABLE, error
-    assert error.decision_id is None
-
-
-@pytest.mark.parametrize("end", ["terminate", "kill"])
-def test_case_106_nothing_slips_through_while_hookd_is_restarted(ask: Asker, start: Start, end: str) -> None:
-    server = start(
-        decide("PreToolUse", verdict="block", reason="no"), drain={"min_delay": "10ms", "limit": "31s"}
-    )
-    stop = threading.Event()
-    answered = [0, 0]
-
-    def check(gate: Any) -> None:
-        assert isinstance(gate, Refuse), f"let through: {gate}"
-        error = gate.decision.error
-        assert error is None or error.kind is CallErrorKind.UNAVAILABLE, error
-        answered[error is not None] += 1
-
-    def call_on(client: Any) -> None:
-        session = client.session("s")
-        while not stop.is_set():
-            check(session.pre_tool_use("bash", {"command": "rm -rf /"}))
-
-    async def await_on(client: Any) -> None:
-        session = client.session("s")
-
-        async def one() -> None:
-            while not stop.is_set():
-                check(await session.pre_tool_use("bash", {"command": "rm -rf /"}))
-
-        await asyncio.gather(*(one() for _ in range(4)))
-
-    def restart() -> None:
-        try:
-            for _ in range(4):
-                enough = answered[0] + 20
-                while answered[0] < enough and thread.is_alive():
-                    time.sleep(0.002)
-                getattr(server, end)()
-                server.start()
-            enough = answered[0] + 20
-            while answered[0] < enough and thread.is_alive():
-                time.sleep(0.002)
-        finally:
-            stop.set()
-
-    def run() -> None:
-        try:
-            if ask.kind == "asyncio":
-                ask(server.address, await_on)
-            else:
-                with Client(server.address, on_unavailable=BLOCK) as client:
-                    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-                        for future in [pool.submit(call_on, client) for _ in range(4)]:
-                            future.result()
-        except BaseException as error:
-            failed.append(error)
-
-    failed: list[BaseException] = []
-    thread = threading.Thread(target=run)
-    thread.start()
-    restart()
-    thread.join(LIMIT)
-    assert not failed and not thread.is_alive()
-    assert answered[0] >= 100, answered
 
 
 def test_a_connection_is_reused(ask: Asker) -> None:
@@ -399,17 +203,7 @@ def test_a_proxy_that_is_meant_for_the_web_is_not_asked(
     assert gate == Refuse("no", decision=gate.decision)
 
 
-def fork(address: str, kind: str, begun: Path) -> list[str]:
-    """What the program of forks says."""
-    program = Path(__file__).parent / "programs" / "fork.py"
-    said = subprocess.run(
-        [sys.executable, program, address, kind, begun], capture_output=True, text=True, timeout=LIMIT, check=False
-    )
-    assert said.returncode == 0, said
-    return said.stdout.splitlines()
-
-
-@pytest.mark.parametrize("kind", ["threads", "asyncio", "asyncio to threads", "threads to asyncio", "pool"])
+@pytest.mark.parametrize("kind", ["asyncio to threads", "threads to asyncio", "pool"])
 def test_a_forked_child_makes_connections_of_its_own(start: Start, tmp_path: Path, kind: str) -> None:
     server = start(decide("PreToolUse", verdict="block", reason="no"))
     assert fork(server.address, kind, tmp_path / "begun") == ["Refuse None"] * 3

@@ -1,6 +1,11 @@
 //! What an agent does with an answer, or without one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{collections::BTreeSet, fmt};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, MapAccess, SeqAccess, Visitor},
+};
 
 use crate::{
     CallError,
@@ -259,16 +264,78 @@ fn notice(why: &str) -> String {
 }
 
 fn check_params(params: Option<&str>) -> Result<(), String> {
-    type AnyObject = BTreeMap<String, serde::de::IgnoredAny>;
-    match params.map(serde_json::from_str::<AnyObject>) {
-        None | Some(Ok(_)) => Ok(()),
-        Some(Err(error)) => Err(format!("the modified parameters are not a JSON object: {error}")),
-    }
+    let Some(text) = params else { return Ok(()) };
+    let why = match serde_json::from_str::<Unambiguous>(text) {
+        Ok(_) if text.trim_start().starts_with('{') => return Ok(()),
+        Ok(_) => String::new(),
+        Err(error) => format!(": {error}"),
+    };
+    Err(format!("the modified parameters are not a JSON object{why}"))
 }
 
 fn check_result(result: Option<&str>) -> Result<(), String> {
-    match result.map(serde_json::from_str::<serde::de::IgnoredAny>) {
+    match result.map(serde_json::from_str::<Unambiguous>) {
         None | Some(Ok(_)) => Ok(()),
         Some(Err(error)) => Err(format!("the modified result is not JSON: {error}")),
+    }
+}
+
+/// JSON without an object that has a key twice: no two readers see two things in it.
+struct Unambiguous;
+
+struct Look;
+
+impl<'de> Deserialize<'de> for Unambiguous {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Look)
+    }
+}
+
+impl<'de> Visitor<'de> for Look {
+    type Value = Unambiguous;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Unambiguous, E> {
+        Ok(Unambiguous)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Unambiguous, E> {
+        Ok(Unambiguous)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Unambiguous, E> {
+        Ok(Unambiguous)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Unambiguous, E> {
+        Ok(Unambiguous)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Unambiguous, E> {
+        Ok(Unambiguous)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Unambiguous, E> {
+        Ok(Unambiguous)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Unambiguous, A::Error> {
+        while items.next_element::<Unambiguous>()?.is_some() {}
+        Ok(Unambiguous)
+    }
+
+    /// Numbers that no type of Rust holds come here too, as an object with one text.
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Unambiguous, A::Error> {
+        let mut keys = BTreeSet::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            entries.next_value::<Unambiguous>()?;
+            if let Some(twice) = keys.replace(key) {
+                return Err(A::Error::custom(format_args!("duplicate key {twice:?}")));
+            }
+        }
+        Ok(Unambiguous)
     }
 }

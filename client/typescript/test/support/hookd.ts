@@ -49,6 +49,8 @@ export class Hookd {
     const child = spawn(BINARY, ["--config", join(folder, "hookd.json")], {
       cwd: folder,
       stdio: ["ignore", "pipe", "pipe"],
+      // Handlers find its folder there.
+      env: { ...process.env, TMPDIR: folder },
     });
     let log = "";
     child.stderr.on("data", (chunk: Buffer) => (log += chunk.toString()));

@@ -215,14 +215,6 @@ export class Scripted {
     }
   }
 
-  /** Sends GOAWAY, lets the calls end, and is gone. */
-  async shutDown(): Promise<void> {
-    const closed = once(this.#server, "close");
-    this.#server.close();
-    this.goAway();
-    await closed;
-  }
-
   /** Breaks every connection at once, and is gone. */
   async kill(): Promise<void> {
     const closed = once(this.#server, "close");
@@ -238,11 +230,6 @@ export function frame(message: Uint8Array): Buffer {
   const head = Buffer.alloc(5);
   head.writeUInt32BE(message.length, 1);
   return Buffer.concat([head, message]);
-}
-
-/** The bytes of an answer. */
-export function bytesOf(response: proto.TriggerResponse): Uint8Array {
-  return toBinary(proto.TriggerResponseSchema, response);
 }
 
 export function answer(
