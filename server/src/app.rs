@@ -20,7 +20,7 @@ use hookd_proto::v1::{admin_service_server::AdminServiceServer, hook_service_ser
 use hookd_rules::{Environment, Severity, SourceState};
 use hookd_runner::{Capacity, Runner};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::{net::TcpListener, sync::Semaphore};
+use tokio::{net::TcpListener, sync::Semaphore, task::JoinHandle};
 use tokio_util::task::TaskTracker;
 use tonic::{codec::CompressionEncoding, service::Routes};
 use tracing::{info, warn};
@@ -35,16 +35,17 @@ use crate::{
         listener::{self, BindError, Listener},
         places::Places,
         plain::{Hosts, Plain, PlainHttp, SHED_READERS},
+        tls::{self, Tls, TlsError, TlsReload},
     },
     drain::{Drain, Readiness, Waiting},
-    record::{Gauges, Recorder},
+    record::{Gauges, Recorder, TlsCounts},
     rpc::{
         admin::Admin,
         health,
         trigger::{Bounds, TriggerService},
     },
     run::{BreakerSettings, BulkheadSettings, Pool, PoolError, PoolSettings},
-    settings::{self, Origin, Settings, SettingsError},
+    settings::{self, Origin, Settings, SettingsError, TlsSettings},
     telemetry::{self, DecisionLog},
 };
 use arguments::Arguments;
@@ -73,6 +74,8 @@ enum StartError {
     #[error("{}", .0.lines(Severity::Error).collect::<Vec<_>>().join("\n"))]
     Rules(Box<ReloadReport>),
     #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error(transparent)]
     Bind(#[from] BindError),
     #[error(transparent)]
     Pool(#[from] PoolError),
@@ -85,6 +88,7 @@ enum StartError {
 /// A server that has its ports and its rules.
 struct App {
     settings: Settings,
+    tls: Option<(Tls, TlsReload)>,
     listeners: Vec<Listener>,
     admin: (TcpListener, SocketAddr),
     live: Live,
@@ -106,7 +110,7 @@ pub async fn run(arguments: Arguments) -> Exit {
         Err(error) => {
             let _ = writeln!(io::stderr(), "{error}");
             match error {
-                StartError::Settings(_) | StartError::Rules(_) => Exit::Unusable,
+                StartError::Settings(_) | StartError::Rules(_) | StartError::Tls(_) => Exit::Unusable,
                 StartError::Bind(_) | StartError::Pool(_) | StartError::Reflection(_) | StartError::Other(_) => {
                     Exit::Failed
                 }
@@ -127,6 +131,7 @@ async fn start(arguments: Arguments) -> Result<Exit, StartError> {
         return Ok(Exit::Done);
     }
     if arguments.check {
+        settings.tls.as_ref().map(tls::check).transpose()?;
         let load = settings.for_rules(settings.listens_locally(), environment());
         return Ok(check::check(&load, &mut io::stdout())?);
     }
@@ -153,6 +158,10 @@ impl App {
     async fn bind(origin: Origin, settings: Settings, decisions: DecisionLog) -> Result<Self, StartError> {
         let readiness = Readiness::new();
         let starting = readiness.wait_for("start");
+        let tls = match &settings.tls {
+            Some(settings) => Some(Tls::start(settings).await?),
+            None => None,
+        };
         let mut listeners = Vec::new();
         for address in &settings.listen {
             listeners.push(Listener::bind(address).await?);
@@ -180,7 +189,7 @@ impl App {
         let ended = move |rule: &_, ran: &_| counting.background_ended(rule, ran);
         let pool = Arc::new(Pool::new(&pool_settings, runner.clone(), ended)?);
         let free = Arc::new(Semaphore::new(limits.in_flight));
-        recorder.watch(gauges(&live, &free, limits.in_flight, &pool, &runner));
+        recorder.watch(gauges(&live, &free, limits.in_flight, &pool, &runner, tls.as_ref()));
 
         let places = Arc::new(Places::new(free, settings.bulkheads.tenant_rate, Arc::clone(&recorder)));
 
@@ -215,6 +224,7 @@ impl App {
             .prepare();
         Ok(Self {
             settings,
+            tls,
             listeners,
             admin,
             live,
@@ -234,6 +244,7 @@ impl App {
     async fn serve(self, mut signals: Signals) -> Result<Exit, StartError> {
         let Self {
             settings,
+            tls,
             listeners,
             admin,
             live,
@@ -249,7 +260,9 @@ impl App {
         } = self;
         let addresses = listeners.iter().map(|listener| listener.address().to_string()).collect::<Vec<_>>().join(",");
         let (admin_listener, admin_address) = admin;
-        let pages = Pages { readiness: readiness.clone(), details: details(&live), recorder: Arc::clone(&recorder) };
+        let (tls, tls_reload) = tls.unzip();
+        let details = details(&live, tls.clone());
+        let pages = Pages { readiness: readiness.clone(), details, recorder: Arc::clone(&recorder) };
         let admin_pages = tokio::spawn(http::serve(admin_listener, pages));
 
         let (drain, open) = (Drain::new(), TaskTracker::new());
@@ -271,6 +284,7 @@ impl App {
         });
         let connections = Connections {
             http2: settings.http2,
+            tls,
             longest_call: settings.limits.max_deadline.saturating_add(Duration::from_secs(5)),
             drain: drain.clone(),
             open: open.clone(),
@@ -286,8 +300,13 @@ impl App {
         }
         let hangups = signals.hangups();
         let reloading = tokio::spawn(reload.run(live.clone(), hangups));
+        let tls_reloading = tls_reload.map(|reload| tokio::spawn(reload.run(signals.hangups())));
         drop(starting);
-        info!(grpc = addresses, admin = %admin_address, version = env!("CARGO_PKG_VERSION"), "serving");
+        let tls = tls_text(settings.tls.as_ref());
+        info!(grpc = addresses, admin = %admin_address, tls, version = env!("CARGO_PKG_VERSION"), "serving");
+        if settings.tls.is_none() && !settings.listens_locally() {
+            warn!("calls from other machines are plain text, as `plaintext: allow` permits");
+        }
         let mut stdout = io::stdout();
         // Whoever started the server may not read this; that is no reason not to serve.
         let _ =
@@ -308,6 +327,7 @@ impl App {
             }
         };
         reloading.abort();
+        tls_reloading.inspect(JoinHandle::abort);
         admin_pages.abort();
         Ok(exit)
     }
@@ -337,7 +357,14 @@ fn bulkheads(settings: &Settings) -> BulkheadSettings {
     }
 }
 
-fn gauges(live: &Live, places: &Arc<Semaphore>, all: usize, pool: &Arc<Pool>, runner: &Runner) -> Gauges {
+fn gauges(
+    live: &Live,
+    places: &Arc<Semaphore>,
+    all: usize,
+    pool: &Arc<Pool>,
+    runner: &Runner,
+    tls: Option<&(Tls, TlsReload)>,
+) -> Gauges {
     let (places, slots, breakers, pool) =
         (Arc::clone(places), Arc::clone(pool.slots()), Arc::clone(pool), Arc::clone(pool));
     let (alive, waiting) = (runner.clone(), runner.clone());
@@ -349,11 +376,26 @@ fn gauges(live: &Live, places: &Arc<Semaphore>, all: usize, pool: &Arc<Pool>, ru
         handler_slots: Box::new(move || slots.taken()),
         open_breakers: Box::new(move || breakers.open_breakers()),
         live: live.clone(),
+        tls: tls.map(|(tls, _)| -> Box<dyn Fn() -> TlsCounts + Send + Sync> {
+            let tls = tls.clone();
+            Box::new(move || tls.counts())
+        }),
     }
 }
 
-/// What `/readyz` shows besides: sources of which not everything is in force.
-fn details(live: &Live) -> Arc<dyn Fn() -> Vec<String> + Send + Sync> {
+/// How the TCP addresses are spoken to, for the log.
+fn tls_text(settings: Option<&TlsSettings>) -> String {
+    let Some(settings) = settings else { return "off".to_owned() };
+    let clients = match &settings.clients {
+        None => "not asked for",
+        Some(clients) if clients.required => "required",
+        Some(_) => "optional",
+    };
+    format!("{} or newer, client certificates {clients}", settings.min_version.name())
+}
+
+/// What `/readyz` shows besides: sources of which not everything is in force, and what is wrong with certificates.
+fn details(live: &Live, tls: Option<Tls>) -> Arc<dyn Fn() -> Vec<String> + Send + Sync> {
     let live = live.clone();
     Arc::new(move || {
         let report = live.last_report();
@@ -370,6 +412,7 @@ fn details(live: &Live) -> Arc<dyn Fn() -> Vec<String> + Send + Sync> {
             lines.push(format!("{what}: {} {}", source.tier, source.path.display()));
         }
         lines.extend(report.lines(Severity::Error).map(|error| format!("error: {error}")));
+        lines.extend(tls.iter().flat_map(Tls::details));
         lines
     })
 }

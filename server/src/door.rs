@@ -1,4 +1,4 @@
-//! The door: sockets, connections, the layers that every gRPC call passes, plain HTTP, and the admin HTTP side.
+//! The door: sockets, TLS, connections, the layers that every gRPC call passes, plain HTTP, and the admin HTTP side.
 
 pub mod calls;
 pub mod connection;
@@ -7,3 +7,4 @@ pub mod layers;
 pub mod listener;
 pub mod places;
 pub mod plain;
+pub mod tls;

@@ -37,6 +37,21 @@ pub struct Gauges {
     pub child_queue: Box<dyn Fn() -> usize + Send + Sync>,
     /// The catalog in force and how loads went.
     pub live: Live,
+    /// TLS, if there is any.
+    pub tls: Option<Box<dyn Fn() -> TlsCounts + Send + Sync>>,
+}
+
+/// How TLS fares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TlsCounts {
+    /// Loads of certificate, key and client CA that were taken, the first one included.
+    pub good: u64,
+    /// Loads that were refused.
+    pub refused: u64,
+    /// The end of the certificate in force, in seconds since 1970.
+    pub not_after: i64,
+    /// Handshakes that came to no end.
+    pub failed_handshakes: u64,
 }
 
 impl Recorder {

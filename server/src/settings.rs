@@ -8,6 +8,7 @@ mod permits;
 mod print;
 mod read;
 mod section;
+mod tls;
 
 use std::{
     collections::BTreeMap,
@@ -24,6 +25,7 @@ use hookd_rules::{
 
 pub use bulkheads::{BulkheadSettings, TenantRate};
 pub use read::Origin;
+pub use tls::{ClientCertificates, Plaintext, TlsSettings, TlsVersion};
 
 /// Settings as they are in force: complete, checked, all paths absolute.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +37,10 @@ pub struct Settings {
     pub hosts: Vec<String>,
     /// Where `/livez`, `/readyz` and `/metrics` are served.
     pub admin_listen: SocketAddr,
+    /// TLS of callers' connections. `None`: plain text.
+    pub tls: Option<TlsSettings>,
+    /// Where callers may speak plain text.
+    pub plaintext: Plaintext,
     /// The sources of each tier, and what the tier may do. Hot.
     pub tiers: PerTier<TierSettings>,
     /// Caps of all kinds.

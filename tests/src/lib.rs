@@ -31,6 +31,7 @@
 //! - [`Scripted`] is a gRPC server in hookd's place that answers what it is told, and remembers what it was asked.
 //! - [`RawHttp1`] is a connection of HTTP/1.1 byte by byte, and [`Hookd::post_http2`] one call in HTTP/2.
 //! - [`RawHttp2`] is a connection frame by frame, for what no proper client does.
+//! - [`Authority`] issues certificates, and [`TlsCaller`] connects over TLS with what it is given.
 //! - [`eventually`] is the only thing that waits, and it looks at a real condition.
 //!
 //! Dropping a [`Hookd`] kills it and every process that its handlers left.
@@ -53,6 +54,7 @@ mod request;
 mod rules;
 mod said;
 mod scripted;
+pub mod tls;
 mod wait;
 
 pub use hookd::{Hookd, HookdBuilder, PatientChannel, Refused};
@@ -68,4 +70,5 @@ pub use rules::{decide, http, rule, sh, with};
 pub use rustix::process::Signal;
 pub use said::said;
 pub use scripted::Scripted;
+pub use tls::{Authority, Issued, TlsCaller};
 pub use wait::{GENEROUS, eventually, within};

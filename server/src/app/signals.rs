@@ -6,7 +6,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    hangup: Option<Signal>,
+    hangups: Vec<Signal>,
 }
 
 impl Signals {
@@ -15,7 +15,7 @@ impl Signals {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
-            hangup: Some(signal(SignalKind::hangup())?),
+            hangups: vec![signal(SignalKind::hangup())?, signal(SignalKind::hangup())?],
         })
     }
 
@@ -27,8 +27,8 @@ impl Signals {
         }
     }
 
-    /// SIGHUP, for whoever reloads. Can be taken once.
+    /// SIGHUP, for whoever reloads: rules and certificates. Can be taken twice.
     pub(super) fn hangups(&mut self) -> Option<Signal> {
-        self.hangup.take()
+        self.hangups.pop()
     }
 }

@@ -5,11 +5,12 @@
 //! comparing what a load would read. A slow poll does the same where a file system sends no events.
 
 mod places;
+mod small_file;
 
 use std::{
     collections::BTreeSet,
-    hash::{BuildHasher as _, Hasher as _, RandomState},
-    path::PathBuf,
+    hash::{BuildHasher as _, DefaultHasher, Hash as _, Hasher as _, RandomState},
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -21,7 +22,12 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-/// Watches the paths of sources until it is dropped.
+pub use small_file::read_small_file;
+
+/// What is compared of a path: what a load would read there, as a hash.
+type Fingerprint = fn(&Path, &mut DefaultHasher);
+
+/// Watches the paths of sources, or of other small files, until it is dropped.
 #[derive(Debug)]
 pub struct Watch {
     paths: watch::Sender<Vec<PathBuf>>,
@@ -47,8 +53,18 @@ impl Default for WatchTimes {
 }
 
 impl Watch {
-    /// Watches `paths`. Every change after this call has returned is noticed.
+    /// Watches sources of rules. Every change after this call has returned is noticed.
     pub async fn start(paths: Vec<PathBuf>, times: WatchTimes) -> Self {
+        Self::begin(paths, times, hookd_rules::fingerprint).await
+    }
+
+    /// Watches files as [`read_small_file`] reads them, whatever their names, such as those of a certificate and its key.
+    /// Every change after this call has returned is noticed.
+    pub async fn start_on_files(paths: Vec<PathBuf>, times: WatchTimes) -> Self {
+        Self::begin(paths, times, |path, hasher| (path, read_small_file(path)).hash(hasher)).await
+    }
+
+    async fn begin(paths: Vec<PathBuf>, times: WatchTimes, fingerprint: Fingerprint) -> Self {
         let (paths, receiver) = watch::channel(paths);
         let (changed, woken) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let mut task = Task {
@@ -56,6 +72,7 @@ impl Watch {
             changed: Arc::clone(&changed),
             woken,
             times,
+            fingerprint,
             hasher: RandomState::new(),
             watcher: None,
             seen: None,
@@ -85,6 +102,7 @@ struct Task {
     changed: Arc<Notify>,
     woken: Arc<Notify>,
     times: WatchTimes,
+    fingerprint: Fingerprint,
     hasher: RandomState,
     /// What is watched now.
     watcher: Option<RecommendedWatcher>,
@@ -142,13 +160,13 @@ impl Task {
     /// Looks at what stands at the paths, and says whether that is something else than the last time.
     async fn look(&mut self, look: Look) -> bool {
         let paths = self.paths.borrow_and_update().clone();
-        let (woken, hasher) = (Arc::clone(&self.woken), self.hasher.clone());
+        let (woken, hasher, fingerprint) = (Arc::clone(&self.woken), self.hasher.clone(), self.fingerprint);
         let looked = tokio::task::spawn_blocking(move || {
             // Watched first, looked at then: nothing can happen in between.
             let watcher = (look == Look::Arm).then(|| arm(&paths, woken));
             let mut hasher = hasher.build_hasher();
             for path in &paths {
-                hookd_rules::fingerprint(path, &mut hasher);
+                fingerprint(path, &mut hasher);
             }
             (watcher, hasher.finish())
         });
@@ -172,7 +190,7 @@ fn arm(paths: &[PathBuf], woken: Arc<Notify>) -> Option<RecommendedWatcher> {
     let mut watcher = match notify::recommended_watcher(handler) {
         Ok(watcher) => watcher,
         Err(error) => {
-            tracing::warn!(%error, "file events are not to be had, rules are polled");
+            tracing::warn!(%error, "file events are not to be had, files are polled");
             return None;
         }
     };

@@ -18,7 +18,6 @@ use hyper::{
     service::{Service, service_fn},
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rustls::pki_types::CertificateDer;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     time::{Instant, sleep, timeout},
@@ -30,9 +29,12 @@ use self::{batch::Batch, preface::Speaks};
 use super::{
     layers::Answer,
     listener::{Listener, Stream},
+    tls::{Chain, Tls},
 };
 use crate::{drain::Drain, settings::Http2Settings, telemetry::call::Peer};
 
+/// How long a handshake of TLS may take.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 /// How long a peer may take to show what it speaks.
 const PREFACE_LIMIT: Duration = Duration::from_secs(10);
 /// How long a peer that speaks HTTP/1.1 may take for the head of its next request. Also how long it may stay without
@@ -49,6 +51,8 @@ const HEADERS: usize = 100;
 pub struct Connections {
     /// Probes, age and streams.
     pub http2: Http2Settings,
+    /// TLS over TCP. `None`: plain text. Unix sockets speak plain text in any case.
+    pub tls: Option<Tls>,
     /// Longest that a call can take: how long a connection that was told to go may stay.
     pub longest_call: Duration,
     /// When to go.
@@ -65,7 +69,7 @@ pub struct Arrived {
     /// The peer's certificates, its own first, then those that issued it, as it sent them. The first one is proved: it
     /// leads to the client CA of the settings, and the peer holds its key. `None`: the connection is plain, or the peer
     /// showed none.
-    pub certificates: Option<Arc<[CertificateDer<'static>]>>,
+    pub certificates: Option<Chain>,
 }
 
 impl Connections {
@@ -85,13 +89,48 @@ impl Connections {
             };
             let (connections, service) = (self.clone(), Arc::clone(&service));
             self.open.spawn(async move {
-                let service = service(Arrived { peer, certificates: None });
-                match stream {
-                    Stream::Tcp(stream) => connections.serve(stream, service).await,
-                    Stream::Unix(stream) => connections.serve(stream, service).await,
+                let plain = || service(Arrived { peer, certificates: None });
+                match (stream, connections.tls.clone()) {
+                    (Stream::Unix(stream), _) => connections.serve(stream, plain()).await,
+                    (Stream::Tcp(stream), None) => connections.serve(stream, plain()).await,
+                    // In a box, so that plain connections are no larger for it.
+                    (Stream::Tcp(stream), Some(tls)) => {
+                        let proved = |certificates| service(Arrived { peer, certificates });
+                        Box::pin(connections.serve_tls(&tls, stream, proved)).await;
+                    }
                 }
             });
         }
+    }
+
+    /// Shakes hands and serves as [`Self::serve`]. `service` is made from the certificates that the peer showed.
+    async fn serve_tls<S>(
+        self,
+        tls: &Tls,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        service: impl FnOnce(Option<Chain>) -> S,
+    ) where
+        S: Service<Request<Incoming>, Response = Answer, Error = Infallible> + Send + 'static,
+        S::Future: Send + 'static,
+    {
+        let shaken = tokio::select! {
+            biased;
+            shaken = timeout(HANDSHAKE_LIMIT, tls.accept(stream)) => shaken,
+            () = self.drain.closing().cancelled() => return,
+        };
+        let (stream, certificates) = match shaken {
+            Ok(Ok(shaken)) => shaken,
+            Ok(Err(error)) => {
+                tls.handshake_failed();
+                return debug!(%error, "no handshake");
+            }
+            Err(_) => {
+                tls.handshake_failed();
+                return debug!(limit = ?HANDSHAKE_LIMIT, "no handshake in time");
+            }
+        };
+        let service = service(certificates);
+        self.serve(stream, service).await;
     }
 
     /// Serves one connection until its peer closes it, or it is told to go and its calls are done.
@@ -208,11 +247,65 @@ mod tests {
     use tonic::body::Body;
 
     use super::*;
+    use crate::settings::{TlsSettings, TlsVersion};
 
     const POST: &[u8] = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\ny";
 
     /// The peer's end of a connection that is served until it is `age` old. Calls take a second.
     fn served(age: Duration) -> (DuplexStream, Drain) {
+        let (connections, drain) = connections(age);
+        let (peer, stream) = duplex(4096);
+        tokio::spawn(connections.serve(stream, slow()));
+        (peer, drain)
+    }
+
+    /// The peer's end of a connection that is waiting for a handshake, and whether it was served in the end.
+    async fn shaking(tls: &Tls) -> (DuplexStream, Drain, tokio::sync::oneshot::Receiver<()>) {
+        let (connections, drain) = connections(Duration::from_secs(6000));
+        let (peer, stream) = duplex(4096);
+        let (served, serving) = tokio::sync::oneshot::channel();
+        let tls = tls.clone();
+        tokio::spawn(async move {
+            let service = |_| {
+                let _ = served.send(());
+                slow()
+            };
+            connections.serve_tls(&tls, stream, service).await;
+        });
+        (peer, drain, serving)
+    }
+
+    /// TLS with a certificate of its own.
+    async fn tls() -> Tls {
+        let folder = tempfile::tempdir().unwrap();
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let (certificate, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
+        std::fs::write(&certificate, made.cert.pem()).unwrap();
+        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        let settings = TlsSettings { certificate, key, clients: None, min_version: TlsVersion::V1_3 };
+        Tls::start(&settings).await.unwrap().0
+    }
+
+    /// What a client sends first.
+    fn client_hello() -> Vec<u8> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.unwrap().with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth();
+        let mut client = rustls::ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
+        let mut hello = Vec::new();
+        client.write_tls(&mut hello).unwrap();
+        hello
+    }
+
+    fn slow() -> impl Service<Request<Incoming>, Response = Answer, Error = Infallible, Future: Send> + Send {
+        service_fn(move |request: Request<Incoming>| async move {
+            let _ = request.into_body().collect().await;
+            sleep(Duration::from_secs(1)).await;
+            Ok::<_, Infallible>(Answer::new(Body::empty()))
+        })
+    }
+
+    fn connections(age: Duration) -> (Connections, Drain) {
         let drain = Drain::new();
         let second = Duration::from_secs(1);
         let connections = Connections {
@@ -222,18 +315,12 @@ mod tests {
                 max_connection_age: age,
                 max_concurrent_streams: 1,
             },
+            tls: None,
             longest_call: second.saturating_mul(60),
             drain: drain.clone(),
             open: TaskTracker::new(),
         };
-        let (peer, stream) = duplex(4096);
-        let service = service_fn(move |request: Request<Incoming>| async move {
-            let _ = request.into_body().collect().await;
-            sleep(second).await;
-            Ok::<_, Infallible>(Answer::new(Body::empty()))
-        });
-        tokio::spawn(connections.serve(stream, service));
-        (peer, drain)
+        (connections, drain)
     }
 
     /// The next answer, up to the end of its head.
@@ -308,6 +395,44 @@ mod tests {
         drain.close();
         assert!(answer(&mut busy).await.contains("connection: close\r\n"));
         assert_eq!(closed_after(&mut busy).await, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_handshake_that_is_half_open_is_closed_in_time() {
+        let (tls, hello) = (tls().await, client_hello());
+        let begun = Instant::now();
+        for sent in [&[], &hello[..1], &hello[..hello.len() - 1], &hello[..]] {
+            let (mut peer, _drain, serving) = shaking(&tls).await;
+            let opened = Instant::now();
+            peer.write_all(sent).await.unwrap();
+            let mut answer = Vec::new();
+            peer.read_to_end(&mut answer).await.unwrap();
+            assert_eq!(opened.elapsed().as_secs(), HANDSHAKE_LIMIT.as_secs(), "{} bytes", sent.len());
+            assert_eq!(answer.is_empty(), sent.len() < hello.len(), "{} bytes", sent.len());
+            assert!(serving.await.is_err(), "nobody is served");
+        }
+        assert_eq!(begun.elapsed().as_secs(), 4 * HANDSHAKE_LIMIT.as_secs());
+        assert_eq!(tls.counts().failed_handshakes, 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_no_handshake_is_closed_at_once_and_so_is_one_when_the_server_closes() {
+        let tls = tls().await;
+        let begun = Instant::now();
+        for sent in [POST, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &[0; 100]] {
+            let (mut peer, _drain, serving) = shaking(&tls).await;
+            peer.write_all(sent).await.unwrap();
+            let mut answer = Vec::new();
+            peer.read_to_end(&mut answer).await.unwrap();
+            assert_eq!(answer.first(), Some(&21), "an alert");
+            assert!(serving.await.is_err(), "nobody is served");
+        }
+        let (mut peer, drain, serving) = shaking(&tls).await;
+        peer.write_all(&client_hello()[..20]).await.unwrap();
+        drain.close();
+        assert_eq!(closed_after(&mut peer).await, 0);
+        assert!(serving.await.is_err(), "nobody is served");
+        assert_eq!((begun.elapsed().as_secs(), tls.counts().failed_handshakes), (0, 3));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use prometheus_client::{
 };
 use tonic::Code;
 
-use super::Gauges;
+use super::{Gauges, TlsCounts};
 use crate::{
     catalog::Live,
     model::{Decision, Outcome, Ran, Rule, Trigger, Verdict},
@@ -51,9 +51,15 @@ pub(super) struct Metrics {
     age: Gauge<f64, AtomicU64>,
     revision: Family<Revision, Gauge>,
     loaded_rules: Family<Loaded, Gauge>,
+    tls_loads: Family<Load, Counter>,
+    tls_not_after: Family<NoLabels, Gauge>,
+    tls_failed_handshakes: Counter,
     gauges: Mutex<Option<Gauges>>,
     named_rules: RwLock<HashMap<Arc<str>, PerOutcome>>,
 }
+
+/// Of a family of one series, which is there only if there is something to tell: an end in 1970 would be an alarm.
+type NoLabels = [(&'static str, &'static str); 0];
 
 /// The counters of one rule that are in use, by the place of the outcome in [`place`].
 type PerOutcome = [OnceLock<Counter>; 7];
@@ -135,6 +141,9 @@ impl Metrics {
             age: Gauge::default(),
             revision: Family::default(),
             loaded_rules: Family::default(),
+            tls_loads: Family::default(),
+            tls_not_after: Family::default(),
+            tls_failed_handshakes: Counter::default(),
             gauges: Mutex::default(),
             named_rules: RwLock::default(),
         };
@@ -230,6 +239,9 @@ impl Metrics {
             self.handler_slots.set(whole((gauges.handler_slots)()));
             self.open_breakers.set(whole((gauges.open_breakers)()));
             self.show_loads(&gauges.live);
+            if let Some(tls) = &gauges.tls {
+                self.show_tls(&tls());
+            }
         }
         let mut text = String::new();
         // Writing to a string does not fail.
@@ -251,6 +263,14 @@ impl Metrics {
                 self.loaded_rules.get_or_create(&Loaded { tier: tier.name(), mode: name }).set(whole(count));
             }
         }
+    }
+
+    fn show_tls(&self, counts: &TlsCounts) {
+        for (result, count) in [("good", counts.good), ("refused", counts.refused)] {
+            self.tls_loads.get_or_create(&Load { result }).inner().store(count, Ordering::Relaxed);
+        }
+        self.tls_not_after.get_or_create(&[]).set(counts.not_after);
+        self.tls_failed_handshakes.inner().store(counts.failed_handshakes, Ordering::Relaxed);
     }
 
     fn register(&mut self) {
@@ -281,6 +301,21 @@ impl Metrics {
         r.register("last_good_load_age_seconds", "Age of the last load that was accepted", self.age.clone());
         r.register("catalog_info", "The revision in force", self.revision.clone());
         r.register("rules", "Rules in force by tier; those in mode shadow are not enforced", self.loaded_rules.clone());
+        r.register(
+            "tls_reloads",
+            "Loads of certificate, key and client CA, the first one included, by result",
+            self.tls_loads.clone(),
+        );
+        r.register(
+            "tls_certificate_not_after_seconds",
+            "End of the certificate in force, in seconds since 1970",
+            self.tls_not_after.clone(),
+        );
+        r.register(
+            "tls_failed_handshakes",
+            "Handshakes that came to no end: refused, broken off or too slow",
+            self.tls_failed_handshakes.clone(),
+        );
     }
 }
 

@@ -154,6 +154,7 @@ async fn loads_are_counted_and_the_catalog_shows() {
         handler_slots: Box::new(|| 5),
         open_breakers: Box::new(|| 6),
         live: live.clone(),
+        tls: Some(Box::new(|| TlsCounts { good: 5, refused: 6, not_after: 1_900_000_000, failed_handshakes: 7 })),
     });
     let names = [
         "hookd_reloads",
@@ -164,6 +165,7 @@ async fn loads_are_counted_and_the_catalog_shows() {
         "hookd_child",
         "hookd_handler_slots",
         "hookd_open",
+        "hookd_tls",
     ];
     let shown = samples(&recorder, &names);
     let there = shown.iter().filter(|line| !line.ends_with(" 0")).map(String::as_str).collect::<Vec<_>>();
@@ -180,6 +182,10 @@ async fn loads_are_counted_and_the_catalog_shows() {
             r#"hookd_reloads_total{result="good"} 1"#,
             r#"hookd_reloads_total{result="refused"} 1"#,
             r#"hookd_rules{tier="team",mode="shadow"} 1"#,
+            "hookd_tls_certificate_not_after_seconds{} 1900000000",
+            "hookd_tls_failed_handshakes_total 7",
+            r#"hookd_tls_reloads_total{result="good"} 5"#,
+            r#"hookd_tls_reloads_total{result="refused"} 6"#,
         ]
     );
     assert!(recorder.exposition().contains("hookd_last_good_load_age_seconds "));

@@ -6,17 +6,32 @@ use hookd_json::Value;
 use hookd_rules::{AskFallback, DeferFallback, Mode, ModifyFallback, OnError, Tier};
 use serde_json::{Map, json};
 
-use super::{LogFormat, ServerCommands, Settings, TierSettings};
+use super::{LogFormat, Plaintext, ServerCommands, Settings, TierSettings, TlsSettings, TlsVersion};
 
 /// Everything, with the keys of a settings file.
 pub(super) fn tree(settings: &Settings) -> Value {
-    let Settings { listen, hosts, admin_listen, tiers, limits, bulkheads, commands_path, drain, fallbacks, log, http2 } =
-        settings;
+    let Settings {
+        listen,
+        hosts,
+        admin_listen,
+        tls,
+        plaintext,
+        tiers,
+        limits,
+        bulkheads,
+        commands_path,
+        drain,
+        fallbacks,
+        log,
+        http2,
+    } = settings;
     let tiers = Tier::ALL.map(|tier| (tier.name().to_owned(), tier_tree(tier, tiers.get(tier))));
     json!({
         "listen": listen.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "hosts": hosts,
         "admin_listen": admin_listen.to_string(),
+        "tls": tls_tree(tls.as_ref()),
+        "plaintext": match plaintext { Plaintext::Loopback => "loopback", Plaintext::Allow => "allow" },
         "tiers": tiers.into_iter().collect::<Map<_, _>>(),
         "limits": {
             "default_deadline": duration(limits.default_deadline),
@@ -84,6 +99,17 @@ pub(super) fn yaml(tree: &Value) -> String {
     let mut out = String::new();
     write_table(&mut out, tree, 0);
     out
+}
+
+fn tls_tree(tls: Option<&TlsSettings>) -> Value {
+    let clients = tls.and_then(|tls| tls.clients.as_ref());
+    json!({
+        "certificate": tls.map(|tls| &tls.certificate),
+        "key": tls.map(|tls| &tls.key),
+        "client_ca": clients.map(|clients| &clients.authorities),
+        "client_certificates": clients.map(|clients| if clients.required { "required" } else { "optional" }),
+        "min_version": tls.map_or(TlsVersion::V1_3, |tls| tls.min_version).name(),
+    })
 }
 
 fn tier_tree(tier: Tier, settings: &TierSettings) -> Value {

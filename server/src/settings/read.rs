@@ -14,6 +14,7 @@ use super::{
     DrainSettings, Http2Settings, Limits, Listen, LogFormat, LogSettings, ServerCommands, Settings, SettingsError,
     TierSettings, bulkheads, default_sources, permits,
     section::{Reading, Section, absolute, text},
+    tls,
 };
 
 /// What names of environment variables start with that are settings.
@@ -73,11 +74,13 @@ fn merged(file: Option<&Path>, environment: &BTreeMap<String, String>) -> Result
 
 fn resolve(mut top: Section<'_, '_>, working_directory: &Path) -> Settings {
     let loopback = |port| SocketAddr::from(([127, 0, 0, 1], port));
+    let listen_value = top.peek("listen").cloned();
     let listen = listen(&mut top).unwrap_or_else(|| vec![Listen::Tcp(loopback(50051))]);
     let hosts = hosts(&mut top);
     let admin_listen = top
         .read("admin_listen", |value| text(value)?.parse().ok(), "an address, such as 127.0.0.1:8081")
         .unwrap_or_else(|| loopback(8081));
+    let (tls, plaintext) = tls::transport(&mut top, &listen, listen_value.as_ref());
     let limits = limits(top.section("limits"));
     let tiers = tiers(top.section("tiers"), working_directory, limits.max_handler_timeout);
 
@@ -120,7 +123,21 @@ fn resolve(mut top: Section<'_, '_>, working_directory: &Path) -> Settings {
     };
     section.end();
     top.end();
-    Settings { listen, hosts, admin_listen, tiers, limits, bulkheads, commands_path, drain, fallbacks, log, http2 }
+    Settings {
+        listen,
+        hosts,
+        admin_listen,
+        tls,
+        plaintext,
+        tiers,
+        limits,
+        bulkheads,
+        commands_path,
+        drain,
+        fallbacks,
+        log,
+        http2,
+    }
 }
 
 fn listen(top: &mut Section<'_, '_>) -> Option<Vec<Listen>> {

@@ -149,6 +149,14 @@ impl<'r, 'o> Section<'r, 'o> {
         self.read(key, parse, "a list of paths, such as [/etc/hookd/token]")
     }
 
+    /// One path, made absolute.
+    pub(super) fn path(&mut self, key: &'static str, expected: Expected) -> Option<PathBuf> {
+        let reading = self.reading;
+        let parse =
+            |value: &Value| text(value).filter(|path| !path.is_empty()).map(|path| absolute(reading.base(value), path));
+        self.read(key, parse, expected)
+    }
+
     /// As [`Self::strings`], where a list may also hold tables `{path, optional}`.
     pub(super) fn sources(&mut self, key: &'static str) -> Option<Vec<SourceSettings>> {
         let value = self.take(key)?;

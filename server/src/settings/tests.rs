@@ -31,6 +31,13 @@ fn without_a_file_everything_has_its_default() {
     listen: ["127.0.0.1:50051"]
     hosts: ["localhost"]
     admin_listen: "127.0.0.1:8081"
+    tls:
+      certificate: null
+      key: null
+      client_ca: null
+      client_certificates: null
+      min_version: "1.3"
+    plaintext: "loopback"
     tiers:
       managed:
         sources: [{"path":"/etc/hookd/managed","optional":true}]
@@ -393,10 +400,83 @@ fn lower_tiers_run_commands_only_while_nobody_else_can_reach_the_server() {
         ("127.0.0.1:1,0.0.0.0:2", false),
         ("[::ffff:127.0.0.1]:1", true),
     ] {
-        let settings = read("s.yaml", &format!("listen: \"{listen}\""), &[]).unwrap();
+        let settings = read("s.yaml", &format!("listen: \"{listen}\"\nplaintext: allow"), &[]).unwrap();
         assert_eq!(settings.listens_locally(), local, "{listen}");
         let load = settings.for_rules(settings.listens_locally(), Environment::default());
         let allowed = Tier::ALL.map(|tier| load.tiers.get(tier).server_commands);
         assert_eq!(allowed, [true, true, local, local, local], "{listen}");
     }
+}
+
+#[test]
+fn tls_is_read_whole() {
+    let text = "tls: { certificate: tls/tls.crt, key: /k, client_ca: ca.crt, client_certificates: optional, min_version: 1.2 }";
+    let settings = read("s.yaml", text, &[("HOOKD__TLS__CERTIFICATE", "env.crt")]).unwrap();
+    let tls = settings.tls.clone().unwrap();
+    let authorities = tls.clients.as_ref().unwrap().authorities.clone();
+    assert!(authorities.is_absolute() && authorities.ends_with("ca.crt"), "{authorities:?}");
+    let clients = Some(ClientCertificates { authorities, required: false });
+    let expected = TlsSettings {
+        certificate: "/work-dir/env.crt".into(),
+        key: "/k".into(),
+        clients,
+        min_version: TlsVersion::V1_2,
+    };
+    assert_eq!(tls, expected);
+    assert_eq!(read("s.yaml", &settings.to_yaml(), &[]).map(|again| again.tls), Ok(settings.tls.clone()));
+    let all = ["tls.certificate", "tls.client_ca", "tls.client_certificates", "tls.key", "tls.min_version"];
+    let mut changed = defaults().needs_restart(&settings);
+    changed.sort_unstable();
+    assert_eq!(changed, all);
+
+    let least = read("s.yaml", "tls: { certificate: /c, key: /k, client_ca: /a }", &[]).unwrap();
+    let clients = Some(ClientCertificates { authorities: "/a".into(), required: true });
+    let expected = TlsSettings { certificate: "/c".into(), key: "/k".into(), clients, min_version: TlsVersion::V1_3 };
+    assert_eq!(least.tls, Some(expected));
+    assert_eq!(
+        settings.needs_restart(&least),
+        ["tls.certificate", "tls.client_ca", "tls.client_certificates", "tls.min_version"]
+    );
+}
+
+#[test]
+fn plain_text_beyond_loopback_has_to_be_meant() {
+    let message = "can be reached from other machines and calls would be plain text, set tls.certificate and tls.key, or `plaintext: allow` if that is meant";
+    refused("listen: [127.0.0.1:1, 0.0.0.0:2]", &format!("s.yaml: listen: 0.0.0.0:2 {message}"));
+    refused("listen: \"[::]:2\"\ntls: { min_version: 1.3 }", &format!("s.yaml: listen: [::]:2 {message}"));
+    let from_environment = read("s.yaml", "# nothing", &[("HOOKD__LISTEN", "[::]:1")]).unwrap_err();
+    assert_eq!(from_environment, format!("environment HOOKD__LISTEN: [::]:1 {message}"));
+    for good in [
+        "listen: [\"127.0.0.1:1\", \"[::1]:1\", unix:h.sock]",
+        "listen: 0.0.0.0:1\nplaintext: allow",
+        "listen: 0.0.0.0:1\ntls: { certificate: c, key: k }",
+        "admin_listen: 0.0.0.0:1",
+        "tls: { min_version: \"1.2\" }",
+    ] {
+        assert!(read("s.yaml", good, &[]).is_ok(), "{good}");
+    }
+}
+
+#[test]
+fn half_of_tls_is_none() {
+    refused(
+        "tls: { client_ca: a }",
+        "s.yaml: tls.certificate: is missing: a path, such as /etc/hookd/tls/tls.crt\n\
+         s.yaml: tls.key: is missing: a path, such as /etc/hookd/tls/tls.key",
+    );
+    refused("tls: true", "s.yaml: tls: `true` is not a table of keys");
+    refused(
+        "tls: { certificate: c, key: k, client_certificates: required }",
+        "s.yaml: tls.client_certificates: needs tls.client_ca, the file of the authorities that issue them",
+    );
+    refused(
+        "tls: { certificate: c, key: k, min_version: 1.1 }",
+        "s.yaml: tls.min_version: `1.1` is not \"1.2\" or \"1.3\"",
+    );
+    refused(
+        "tls: { certificate: c, key: k, ca: a }",
+        "s.yaml: tls.ca: unknown key, known here: `certificate`, `client_ca`, `client_certificates`, `key`, `min_version`",
+    );
+    refused("tls: { certificate: c, key: 5 }", "s.yaml: tls.key: `5` is not a path, such as /etc/hookd/tls/tls.key");
+    refused("plaintext: yes", "s.yaml: plaintext: \"yes\" is not loopback or allow");
 }

@@ -42,6 +42,8 @@ mod security;
 #[cfg(test)]
 mod stream;
 #[cfg(test)]
+mod tls;
+#[cfg(test)]
 mod transport;
 #[cfg(test)]
 mod vectors;

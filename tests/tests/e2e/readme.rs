@@ -7,7 +7,7 @@ use std::{
 };
 
 use hookd_tests::{
-    Hookd, HttpStub, RawHttp1, Reply, pre_tool_use, program, rule, sh, v1::GetStatusRequest, with, within,
+    Authority, Hookd, HttpStub, RawHttp1, Reply, pre_tool_use, program, rule, sh, v1::GetStatusRequest, with, within,
 };
 use serde_json::json;
 use tokio::process::Command;
@@ -240,7 +240,9 @@ fn table<'p>(page: &'p str, begin: &str) -> Vec<Vec<Vec<&'p str>>> {
 async fn the_readme_lists_every_metric_and_no_other() {
     // What nothing has happened of yet is not served, so that all of it has to happen.
     let fails = with(rule("fails", "PreToolUse", sh("exit 1")), json!({ "onError": "allow" }));
-    let hookd = Hookd::builder().managed(json!([fails])).start().await;
+    let hookd = Authority::new().server().serve(Hookd::builder().managed(json!([fails])));
+    let socket = format!("unix:{}", hookd.path("h.sock").display());
+    let hookd = hookd.settings(json!({ "listen": socket })).start().await;
     hookd.trigger(pre_tool_use("Bash", json!({}))).await;
     let (_, metrics) = hookd.admin_get("/metrics").await;
     let mut served = Vec::new();
@@ -277,9 +279,10 @@ async fn the_readme_lists_every_setting_with_its_default_and_no_other() {
             // `limits.children`, `child_queue`: the second is of the group of the first.
             let whole = group.is_empty() || key.contains('.');
             let key = if whole { (*key).to_owned() } else { format!("{group}.{key}") };
-            if !key.starts_with("tiers.") {
+            // Where no default is said there is none.
+            if let (false, Some(default)) = (key.starts_with("tiers."), row[1].get(index).or(row[1].last())) {
                 let name = format!("HOOKD__{}", key.to_uppercase().replace('.', "__"));
-                defaults.push((name, *row[1].get(index).or(row[1].last()).unwrap()));
+                defaults.push((name, *default));
             }
             listed.push(key);
         }

@@ -117,7 +117,7 @@ async fn a_listener_wider_than_loopback_refuses_commands_of_lower_tiers_by_name(
         .shared(two_rules())
         .local(two_rules())
         .settings(
-            json!({ "listen": ["127.0.0.1:0", "0.0.0.0:0"], "tiers": { "local": { "server_commands": "allow" } } }),
+            json!({ "listen": ["127.0.0.1:0", "0.0.0.0:0"], "plaintext": "allow", "tiers": { "local": { "server_commands": "allow" } } }),
         )
         .start()
         .await;

@@ -244,7 +244,11 @@ async fn a_unix_socket_on_which_another_server_answers_is_left_alone() {
 
 #[tokio::test]
 async fn administration_is_for_this_machine_only() {
-    let hookd = Hookd::builder().managed(decide("block")).settings(json!({ "listen": "0.0.0.0:0" })).start().await;
+    let hookd = Hookd::builder()
+        .managed(decide("block"))
+        .settings(json!({ "listen": "0.0.0.0:0", "plaintext": "allow" }))
+        .start()
+        .await;
     let rules = hookd.admin().list_rules(v1::ListRulesRequest::default()).await.unwrap().into_inner();
     assert_eq!(rules.rules.len(), 1);
     // No packet is sent: it only asks which address of ours leads out. A machine that has loopback alone has no peers

@@ -211,3 +211,20 @@ async fn a_change_is_looked_at_even_if_it_never_gets_quiet() {
     place.replace("a.json", "1");
     seen(&watch).await;
 }
+
+#[tokio::test]
+async fn files_of_any_name_are_watched_through_swapped_links() {
+    let place = Place::new();
+    place.write("mount/..1/tls.crt", "1");
+    symlink("..1", place.at("mount/..data")).unwrap();
+    symlink("..data/tls.crt", place.at("mount/tls.crt")).unwrap();
+    let watch = Watch::start_on_files(vec![place.at("mount/tls.crt"), place.at("later.key")], EVENTS_ONLY).await;
+    place.write("mount/..2/tls.crt", "2");
+    symlink("..2", place.at("mount/..data_tmp")).unwrap();
+    fs::rename(place.at("mount/..data_tmp"), place.at("mount/..data")).unwrap();
+    seen(&watch).await;
+    place.write("later.key", "1");
+    seen(&watch).await;
+    place.replace("later.key", "2");
+    seen(&watch).await;
+}

@@ -98,6 +98,7 @@ async fn serve_for(places: usize, age: Duration) -> Served {
             max_connection_age: age,
             max_concurrent_streams: 100,
         },
+        tls: None,
         longest_call: Duration::from_secs(600),
         drain: drain.clone(),
         open: open.clone(),

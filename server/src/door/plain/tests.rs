@@ -84,6 +84,7 @@ async fn serve() -> (String, Arc<Recorder>) {
             max_connection_age: second.saturating_mul(600),
             max_concurrent_streams: 100,
         },
+        tls: None,
         longest_call: second.saturating_mul(600),
         drain,
         open,

@@ -152,7 +152,7 @@ async fn what_web_pages_can_send_is_refused_before_anything_is_evaluated() {
 async fn a_hookd_for_other_machines_answers_to_addresses_and_to_the_names_in_its_settings() {
     let hookd = Hookd::builder()
         .managed(rules())
-        .settings(json!({ "listen": "0.0.0.0:0", "hosts": ["hookd.example.com"] }))
+        .settings(json!({ "listen": "0.0.0.0:0", "plaintext": "allow", "hosts": ["hookd.example.com"] }))
         .start()
         .await;
     for (host, status) in [
