@@ -13,7 +13,7 @@ use hookd::{
     run::{Call, Handlers, Job},
     select,
 };
-use hookd_rules::{Catalog, LoadSettings, Memory, SourceSettings};
+use hookd_rules::{LoadSettings, Memory, Policy, SourceSettings};
 use tokio::time::Instant;
 
 fn main() {
@@ -34,7 +34,7 @@ impl Handlers for NoHandlers {
 }
 
 /// `rules` rules in three tiers, of which `matching` are about `Bash`, with the conditions that `when` gives.
-fn catalog(rules: usize, matching: usize, when: impl Fn(usize) -> String) -> Catalog {
+fn policy(rules: usize, matching: usize, when: impl Fn(usize) -> String) -> Policy {
     let directory = tempfile::tempdir().unwrap();
     let mut settings = LoadSettings::default();
     for (tier, part) in [(Tier::Managed, 0), (Tier::Local, 1), (Tier::Shared, 2)] {
@@ -47,9 +47,10 @@ fn catalog(rules: usize, matching: usize, when: impl Fn(usize) -> String) -> Cat
         });
         let path = directory.path().join(format!("{tier}.json"));
         fs::write(&path, serde_json::json!({ "hooks": rules.collect::<Vec<_>>() }).to_string()).unwrap();
-        settings.tiers.get_mut(tier).sources = vec![SourceSettings { path, optional: false }];
+        settings.tiers.get_mut(tier).sources = vec![SourceSettings { path, optional: false, selector: None }];
     }
-    hookd_rules::load(&settings, &mut Memory::default()).catalog.unwrap()
+    let catalog = hookd_rules::load(&settings, &mut Memory::default()).catalog.unwrap();
+    Policy::of(Arc::new(catalog), &[]).unwrap()
 }
 
 fn always(_: usize) -> String {
@@ -81,8 +82,8 @@ fn trigger() -> Trigger {
 
 #[divan::bench(args = [10, 50, 500])]
 fn select(bencher: Bencher<'_, '_>, rules: usize) {
-    let (catalog, trigger) = (catalog(rules, 5, always), trigger());
-    bencher.bench_local(|| select::select(black_box(&catalog), black_box(&trigger)).rules().len());
+    let (policy, trigger) = (policy(rules, 5, always), trigger());
+    bencher.bench_local(|| select::select(black_box(&policy), black_box(&trigger)).rules().len());
 }
 
 #[divan::bench(args = [0, 5, 50])]
@@ -105,20 +106,20 @@ fn combine(bencher: Bencher<'_, '_>, votes: usize) {
 #[divan::bench]
 fn evaluate_50_rules_with_conditions(bencher: Bencher<'_, '_>) {
     let when = |index| format!(r#"has(params.command) && params.command.matches(r"\bforbidden-{index}\s+-[a-z]*f")"#);
-    let (catalog, trigger) = (catalog(50, 50, when), Arc::new(trigger()));
+    let (policy, trigger) = (policy(50, 50, when), Arc::new(trigger()));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     bencher.bench_local(|| {
         let budget = Budget::new(Instant::now(), Duration::from_secs(30)).unwrap();
-        runtime.block_on(evaluate(&NoHandlers, black_box(&catalog), &trigger, budget)).verdict
+        runtime.block_on(evaluate(&NoHandlers, black_box(&policy), &trigger, budget)).verdict
     });
 }
 
 #[divan::bench(args = [0, 5, 50])]
 fn evaluate_50_rules(bencher: Bencher<'_, '_>, matching: usize) {
-    let (catalog, trigger) = (catalog(50, matching, always), Arc::new(trigger()));
+    let (policy, trigger) = (policy(50, matching, always), Arc::new(trigger()));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     bencher.bench_local(|| {
         let budget = Budget::new(Instant::now(), Duration::from_secs(30)).unwrap();
-        runtime.block_on(evaluate(&NoHandlers, black_box(&catalog), &trigger, budget)).verdict
+        runtime.block_on(evaluate(&NoHandlers, black_box(&policy), &trigger, budget)).verdict
     });
 }

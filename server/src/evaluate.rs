@@ -7,7 +7,7 @@ mod side_by_side;
 use std::sync::Arc;
 
 use hookd_condition::Facts;
-use hookd_rules::{Catalog, Handler, Timing};
+use hookd_rules::{Handler, Policy, Timing};
 
 pub use budget::Budget;
 
@@ -24,14 +24,9 @@ pub const QUEUED_OUTPUT: &str = "(async, no wait)";
 /// Parameters, result and payload of more bytes than this are long to look at.
 const LONG_TEXTS: usize = 16 << 10;
 
-/// Evaluates one event by one catalog (law 9) and decides.
-pub async fn evaluate<H: Handlers>(
-    handlers: &H,
-    catalog: &Catalog,
-    trigger: &Arc<Trigger>,
-    budget: Budget,
-) -> Decision {
-    judge(handlers, catalog, trigger, &select::select(catalog, trigger), budget).await
+/// Evaluates one event by what one catalog has for its caller (law 9) and decides.
+pub async fn evaluate<H: Handlers>(handlers: &H, policy: &Policy, trigger: &Arc<Trigger>, budget: Budget) -> Decision {
+    judge(handlers, policy, trigger, &select::select(policy, trigger), budget).await
 }
 
 /// What a caller brings along.
@@ -47,13 +42,13 @@ pub struct Brought {
 /// As [`evaluate`], with what the caller brings along.
 pub async fn evaluate_with_offered<H: Handlers>(
     handlers: &H,
-    catalog: &Catalog,
+    policy: &Policy,
     brought: Brought,
     trigger: &Arc<Trigger>,
     budget: Budget,
 ) -> Decision {
-    let selected = select::select(catalog, trigger).with_offered(&brought.rules, trigger);
-    let mut decision = judge(handlers, catalog, trigger, &selected, budget).await;
+    let selected = select::select(policy, trigger).with_offered(&brought.rules, trigger);
+    let mut decision = judge(handlers, policy, trigger, &selected, budget).await;
     for (rule, failed) in brought.refused {
         let is_before = |result: &RuleResult| !result.recheck && result.rule.tier >= rule.tier;
         let place = decision.results.iter().take_while(|result| is_before(result)).count();
@@ -71,7 +66,7 @@ pub async fn evaluate_with_offered<H: Handlers>(
 
 async fn judge<H: Handlers>(
     handlers: &H,
-    catalog: &Catalog,
+    policy: &Policy,
     trigger: &Arc<Trigger>,
     selected: &Selected,
     budget: Budget,
@@ -80,9 +75,9 @@ async fn judge<H: Handlers>(
         // The first poll of a call is on the task of its connection, whose other calls would have to wait.
         tokio::task::yield_now().await;
     }
-    let walked = chain::walk(handlers, catalog, trigger, selected.rules(), budget).await;
+    let walked = chain::walk(handlers, policy, trigger, selected.rules(), budget).await;
     let unmatched = walked.unmatched;
-    let mut decision = combine::decide(catalog, trigger, walked);
+    let mut decision = combine::decide(policy.catalog(), trigger, walked);
     decision.considered = selected.considered;
     decision.matched = selected.rules().len().saturating_sub(unmatched);
     queue_after_verdict(handlers, trigger, selected.rules(), &mut decision);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hookd_rules::{Catalog, DefaultRule, Matching, Subject, Timing};
+use hookd_rules::{DefaultRule, Fit, Matching, MissingLabel, Policy, Subject, Timing};
 
 use crate::{
     condition,
@@ -12,9 +12,9 @@ use crate::{
 /// The rules of one event that match, in evaluation order.
 #[derive(Debug)]
 pub struct Selected {
-    /// How many rules the event has (law 12).
+    /// How many rules of the event are for this caller (law 12).
     pub considered: usize,
-    /// Those that match. `None`: the event has no rules.
+    /// Those that match. `None`: there are none.
     matching: Option<Arc<Matching>>,
 }
 
@@ -41,21 +41,21 @@ impl Selected {
     }
 }
 
-/// Selects the rules of `trigger`'s event whose matcher matches. For a subject that was seen before this allocates
-/// nothing.
+/// Selects the rules of `trigger`'s event whose matcher matches, of those that `policy` has for its caller. For a subject
+/// that was seen before this allocates nothing.
 #[must_use]
-pub fn select(catalog: &Catalog, trigger: &Trigger) -> Selected {
-    let Some(index) = catalog.by_event.get(&*trigger.event_name) else {
-        return Selected { considered: 0, matching: None };
-    };
-    Selected { considered: index.rules().len(), matching: Some(index.matching(trigger.subject())) }
+pub fn select(policy: &Policy, trigger: &Trigger) -> Selected {
+    match policy.matching(&trigger.event_name, trigger.subject()) {
+        Some((considered, matching)) => Selected { considered, matching: Some(matching) },
+        None => Selected { considered: 0, matching: None },
+    }
 }
 
 /// The default of `tier` for this event, with its place in the catalog: the first that matches (law 12).
 #[must_use]
-pub fn default_of<'c>(catalog: &'c Catalog, tier: Tier, trigger: &Trigger) -> Option<(usize, &'c DefaultRule)> {
+pub fn default_of<'p>(policy: &'p Policy, tier: Tier, trigger: &Trigger) -> Option<(usize, &'p DefaultRule)> {
     let subject = trigger.subject();
-    catalog.defaults.iter().enumerate().find(|(_, default)| {
+    policy.defaults().find(|(_, default)| {
         default.tier == tier && default.event == trigger.event_name && default.matcher.matches(subject)
     })
 }
@@ -72,6 +72,9 @@ pub struct Explanation {
 /// Explains `rule` for `trigger` as it arrived, by the same code that selects.
 #[must_use]
 pub fn explain(rule: &Rule, trigger: &Trigger) -> Explanation {
+    if let Some(because) = is_for_others(rule, trigger) {
+        return Explanation { would_run: false, because };
+    }
     let subject = trigger.subject();
     let mut would_run = rule.matcher.matches(subject);
     let pattern = rule.matcher.as_str();
@@ -120,4 +123,25 @@ pub fn explain(rule: &Rule, trigger: &Trigger) -> Explanation {
         });
     }
     Explanation { would_run, because }
+}
+
+/// Why the selector of `rule`'s source does not let it apply to the caller. `None`: it applies.
+fn is_for_others(rule: &Rule, trigger: &Trigger) -> Option<String> {
+    let selector = rule.selector.as_ref()?;
+    let labels = &trigger.identity.labels;
+    match selector.fit(labels.as_slice()) {
+        Fit::Applies => None,
+        Fit::Differs(requirement) => {
+            let (key, value) = (&requirement.key, labels.get(&requirement.key).unwrap_or_default());
+            Some(format!("it is for callers with `{selector}`, and this caller's `{key}` is `{value}`"))
+        }
+        Fit::Lacks(requirement) => {
+            let then = match selector.missing_label() {
+                MissingLabel::Deny => "refused (missing_label: deny)",
+                MissingLabel::Skip => "judged without it (missing_label: skip)",
+            };
+            let key = &requirement.key;
+            Some(format!("it is for callers with `{selector}`, and this caller lacks `{key}`, so the call is {then}"))
+        }
+    }
 }

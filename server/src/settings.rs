@@ -8,6 +8,7 @@ mod permits;
 mod print;
 mod read;
 mod section;
+mod selector;
 mod tls;
 
 use std::{
@@ -277,7 +278,7 @@ fn default_sources(tier: Tier, working_directory: &Path) -> Vec<SourceSettings> 
         Tier::Shared => working_directory.join(".ling/hooks.json"),
         Tier::Team | Tier::Plugin => return Vec::new(),
     };
-    vec![SourceSettings { path, optional: true }]
+    vec![SourceSettings { path, optional: true, selector: None }]
 }
 
 #[cfg(test)]

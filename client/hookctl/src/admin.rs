@@ -1,7 +1,7 @@
 //! `hookctl rules`, `explain`, `status` and `reload`: what hookd has loaded.
 
 use crate::{
-    args::{EventArgs, Global, Output},
+    args::{ExplainArgs, Global, Output},
     context, json,
     render::{Paint, admin},
     report::{FAILED, Failure, OK, Report},
@@ -15,9 +15,9 @@ pub(crate) async fn rules(global: &Global, event: String, paint: Paint) -> Resul
     }))
 }
 
-pub(crate) async fn explain(global: &Global, event: Box<EventArgs>, paint: Paint) -> Result<Report, Failure> {
-    let request = context::request(*event)?;
-    let answer = global.client()?.explain(request.clone()).await?;
+pub(crate) async fn explain(global: &Global, args: Box<ExplainArgs>, paint: Paint) -> Result<Report, Failure> {
+    let request = context::request(args.event)?;
+    let answer = global.client()?.explain(request.clone(), args.labels.into_iter().collect()).await?;
     Ok(Report::ok(match global.output {
         Output::Human => admin::explanation(&request, &answer, paint),
         Output::Json => json::line(&json::explanation(&answer)),

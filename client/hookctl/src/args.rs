@@ -71,7 +71,7 @@ pub(crate) enum Command {
         event: Option<String>,
     },
     /// Says for every rule of an event whether it would run, and why. Starts no handler.
-    Explain(Box<EventArgs>),
+    Explain(Box<ExplainArgs>),
     /// Says what runs: version, revision, sources.
     Status,
     /// Makes hookd read its rules again.
@@ -151,6 +151,17 @@ pub(crate) struct EventArgs {
     /// The revision of the rules that has to be in force.
     #[arg(long, value_name = "REVISION")]
     pub(crate) expect_revision: Option<String>,
+}
+
+/// What to explain, and for whom.
+#[derive(Debug, Group)]
+pub(crate) struct ExplainArgs {
+    #[command(flatten)]
+    pub(crate) event: EventArgs,
+    /// A verified label of the caller to explain it for; with any, whoever asks does not count. May be given several
+    /// times.
+    #[arg(long = "as", value_name = "NAME=VALUE", value_parser = label)]
+    pub(crate) labels: Vec<(String, String)>,
 }
 
 /// What to check.

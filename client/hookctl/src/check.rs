@@ -41,7 +41,7 @@ fn checked(args: &CheckArgs) -> Load {
     }
     for (tier, path) in DEFAULT_SOURCES {
         let path = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path));
-        settings.tiers.get_mut(tier).sources.push(SourceSettings { path, optional: true });
+        settings.tiers.get_mut(tier).sources.push(SourceSettings { path, optional: true, selector: None });
     }
     load(&settings, &mut Memory::default())
 }

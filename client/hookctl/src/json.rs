@@ -37,6 +37,7 @@ pub(crate) fn explanation(answer: &ExplainResponse) -> Value {
         })).collect::<Vec<_>>(),
         "policy_revision": answer.policy_revision,
         "block_means": answer.block_means,
+        "refused": answer.refused,
     })
 }
 
@@ -78,6 +79,8 @@ fn summary(rule: &RuleSummary) -> Value {
         "concurrent": rule.concurrent,
         "when": rule.when,
         "if": rule.permission,
+        "selector": rule.selector,
+        "missing_label": rule.missing_label,
         "failure_blocks": rule.failure_blocks,
         "description": rule.description,
         "line": rule.line,
@@ -91,6 +94,7 @@ fn source(source: &SourceStatus) -> Value {
         "state": word(source.state, SourceState::try_from(source.state).ok().map(|it| it.as_str_name())),
         "rules": source.rules,
         "errors": source.errors,
+        "selector": source.selector,
     })
 }
 

@@ -4,6 +4,7 @@
 mod stream;
 
 use std::{
+    collections::HashMap,
     fmt,
     hash::{BuildHasher as _, RandomState},
     sync::{
@@ -147,12 +148,18 @@ impl Client {
         self.shared.unary("/hookd.v1.AdminService/ListRules", &ListRulesRequest { event: event.into() }).await
     }
 
-    /// Says for every rule of the event whether it would run, and why. Starts no handler.
+    /// Says for every rule of the event whether it would run, and why, for a caller with these verified labels; without
+    /// any for whoever asks. Starts no handler.
     ///
     /// # Errors
     /// [`CallError`] where there is no answer.
-    pub async fn explain(&self, trigger: TriggerRequest) -> Result<ExplainResponse, CallError> {
-        self.shared.unary("/hookd.v1.AdminService/Explain", &ExplainRequest { trigger: Some(trigger) }).await
+    pub async fn explain(
+        &self,
+        trigger: TriggerRequest,
+        labels: HashMap<String, String>,
+    ) -> Result<ExplainResponse, CallError> {
+        let request = ExplainRequest { trigger: Some(trigger), labels };
+        self.shared.unary("/hookd.v1.AdminService/Explain", &request).await
     }
 
     /// Makes hookd read its rules again. What was refused is in the answer.

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{EventIndex, LoadSettings, Matcher, OnError, PerTier, Rule, Tier, Verdict};
+use crate::{EventIndex, Groups, LoadSettings, Matcher, OnError, PerTier, Rule, Selector, Tier, Verdict};
 
 /// Immutable; swapped whole.
 #[derive(Debug, Default)]
@@ -15,8 +15,10 @@ pub struct Catalog {
     pub revision: Arc<str>,
     /// Every rule in evaluation order (law 1).
     pub rules: Vec<Arc<Rule>>,
-    /// The rules of each event, in evaluation order.
-    pub by_event: HashMap<Arc<str>, EventIndex>,
+    /// The rules of each event that are for everyone, in evaluation order.
+    pub by_event: HashMap<Arc<str>, Arc<EventIndex>>,
+    /// The rules that are for some callers: [`crate::Policy`] has those of one caller.
+    pub groups: Groups,
     /// The last outcomes of managed and team, in evaluation order (law 12).
     pub defaults: Vec<DefaultRule>,
     /// What each tier may do.
@@ -48,6 +50,8 @@ pub struct DefaultRule {
     pub verdict: Verdict,
     /// Why. Empty: not said.
     pub reason: String,
+    /// Which callers it is for. `None`: everyone.
+    pub selector: Option<Arc<Selector>>,
 }
 
 /// What the settings let one tier do; it has a part in the revision.
@@ -111,6 +115,8 @@ pub struct Source {
     pub rules: usize,
     /// Errors of the last load, one line each.
     pub errors: Vec<String>,
+    /// Which callers it is for. `None`: everyone.
+    pub selector: Option<Arc<Selector>>,
 }
 
 /// What came of loading a source.
@@ -133,10 +139,9 @@ impl Default for TierPolicy {
 }
 
 impl Catalog {
-    /// The rules of the event of this name, in evaluation order.
-    #[must_use]
-    pub fn rules_of(&self, event: &str) -> &[Arc<Rule>] {
-        self.by_event.get(event).map_or(&[], EventIndex::rules)
+    /// The rules of the event of this name, in evaluation order, whoever they are for.
+    pub fn rules_of(&self, event: &str) -> impl Iterator<Item = &Arc<Rule>> {
+        self.rules.iter().filter(move |rule| rule.events.iter().any(|name| **name == *event))
     }
 }
 

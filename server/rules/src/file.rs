@@ -16,7 +16,7 @@ pub(crate) use self::{
     rule::meaning,
 };
 use crate::{
-    DefaultRule, LoadSettings, Mode, Rule, Tier, claude,
+    DefaultRule, LoadSettings, Mode, Rule, Selector, Tier, claude,
     problem::{Issue, Issues, KeyPath, Severity},
     revision::Meaning,
     settings::TierSettings,
@@ -76,6 +76,8 @@ pub(crate) struct Context<'s> {
     pub(crate) tier: Tier,
     /// Absolute.
     pub(crate) file: Arc<Path>,
+    /// Which callers the file's source is for.
+    pub(crate) selector: Option<Arc<Selector>>,
     pub(crate) patterns: &'s mut Patterns,
 }
 

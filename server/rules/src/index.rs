@@ -29,6 +29,8 @@ pub struct Matching {
 /// The rules of one event. Subjects that were asked for are remembered, under a bound, as long as the catalog lives.
 pub struct EventIndex {
     rules: Vec<Arc<Rule>>,
+    /// The place of each among all rules of the catalog.
+    places: Box<[u32]>,
     all: Arc<Matching>,
     any: Vec<u32>,
     whole: HashMap<Arc<str>, Vec<u32>>,
@@ -64,9 +66,10 @@ enum Set {
 }
 
 impl EventIndex {
-    /// An index of `rules`, which stand in evaluation order.
+    /// An index of `rules`, which stand in evaluation order, each with its place among all rules of the catalog.
     #[must_use]
-    pub fn new(rules: Vec<Arc<Rule>>) -> Self {
+    pub fn new(rules: Vec<(u32, Arc<Rule>)>) -> Self {
+        let (places, rules): (Vec<_>, Vec<_>) = rules.into_iter().unzip();
         let mut any = Vec::new();
         let mut whole = HashMap::<Arc<str>, Vec<u32>>::new();
         let mut starts = Starts::default();
@@ -98,6 +101,7 @@ impl EventIndex {
         let all = Arc::new(Matching { rules: rules.iter().cloned().collect() });
         Self {
             rules,
+            places: places.into(),
             all,
             any,
             whole,
@@ -136,7 +140,15 @@ impl EventIndex {
         found
     }
 
-    /// The places of the rules that match, in order.
+    /// As [`Self::matching`], each rule with its place among all rules of the catalog, and nothing is remembered.
+    pub(crate) fn look_up(&self, subject: Option<&str>) -> Vec<(u32, Arc<Rule>)> {
+        let placed = |(place, rule): (&u32, &Arc<Rule>)| (*place, Arc::clone(rule));
+        let Some(subject) = subject else { return self.places.iter().zip(&self.rules).map(placed).collect() };
+        let found = self.find(subject).into_iter().filter_map(|place| usize::try_from(place).ok());
+        found.filter_map(|place| self.places.get(place).zip(self.rules.get(place)).map(placed)).collect()
+    }
+
+    /// The places in this index of the rules that match, in order.
     fn find(&self, subject: &str) -> Vec<u32> {
         let mut places = self.any.clone();
         places.extend(self.whole.get(subject).into_iter().flatten());

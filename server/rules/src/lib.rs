@@ -7,9 +7,12 @@ mod attached;
 mod catalog;
 mod claude;
 mod event;
+mod groups;
 mod index;
 mod matcher;
+mod policy;
 mod rule;
+mod selector;
 mod settings;
 mod tier;
 mod verdict;
@@ -36,6 +39,7 @@ pub use claude::{javascript_pattern, plugin_root};
 pub use disk::{MAX_FILE_BYTES, MAX_FILES, fingerprint};
 pub use event::{Block, EVENTS, Event, Modifies, Subject, UnknownEvent};
 pub use file::Format;
+pub use groups::{Groups, Lacking};
 pub use hookd_json::Place;
 pub use index::{EventIndex, Matching};
 pub use load::{Load, LoadedFile, MAX_RULES, Memory, check_paths, load, parse_rules};
@@ -44,6 +48,7 @@ pub use offered::{
     MAX_OFFERED_BYTES, MAX_OFFERED_FILE_BYTES, MAX_OFFERED_FILES, MAX_OFFERED_RULES, Offered, OfferedFile, OfferedRule,
     OfferedTotal,
 };
+pub use policy::Policy;
 pub use problem::{Problem, Severity};
 pub use program::{CallFacts, CallVariables};
 pub use rule::{
@@ -51,6 +56,7 @@ pub use rule::{
     Shell, Timing, Worker,
 };
 pub use schema::schema;
+pub use selector::{Fit, LabelPairs, MissingLabel, Operator, Requirement, Selector};
 pub use settings::{Environment, LoadSettings, Permits, SourceSettings, TierSettings};
 pub use template::Template;
 pub use tier::{PerTier, Tier};

@@ -77,6 +77,7 @@ pub fn check_paths(paths: &[PathBuf], tier: Tier, settings: &LoadSettings) -> Lo
         .map(|path| SourceSettings {
             path: std::path::absolute(path).unwrap_or_else(|_| path.clone()),
             optional: false,
+            selector: None,
         })
         .collect();
     load(&settings, &mut Memory::default())
@@ -88,7 +89,13 @@ pub fn parse_rules(text: &str, format: Format) -> Vec<Problem> {
     let settings = LoadSettings::default();
     let file = Path::new("/rules");
     let mut patterns = Patterns::default();
-    let mut context = Context { settings: &settings, tier: Tier::Managed, file: file.into(), patterns: &mut patterns };
+    let mut context = Context {
+        settings: &settings,
+        tier: Tier::Managed,
+        file: file.into(),
+        selector: None,
+        patterns: &mut patterns,
+    };
     let issues = compile(text, format, &mut context).issues;
     issues.into_iter().map(|issue| problem(issue, Tier::Managed, file)).collect()
 }

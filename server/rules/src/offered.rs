@@ -130,6 +130,7 @@ impl OfferedFile<'_> {
             run_on: RunOn::Agent,
             twins: None,
             bulkhead: crate::Attached::default(),
+            selector: None,
         }
     }
 }
@@ -163,8 +164,13 @@ impl Offered {
 
         let settings = for_offered(settings);
         let mut patterns = Patterns::default();
-        let mut context =
-            Context { settings: &settings, tier: file.tier, file: file.path.into(), patterns: &mut patterns };
+        let mut context = Context {
+            settings: &settings,
+            tier: file.tier,
+            file: file.path.into(),
+            selector: None,
+            patterns: &mut patterns,
+        };
         let draft = compile(text, format, &mut context);
         let mut problems =
             draft.issues.into_iter().map(|issue| problem(issue, file.tier, file.path)).collect::<Vec<_>>();

@@ -4,7 +4,7 @@ use hookd_json::{Map, Value};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use crate::{LoadSettings, Tier};
+use crate::{LoadSettings, Selector, Tier};
 
 /// How many hex digits a revision has.
 const DIGITS: usize = 32;
@@ -19,27 +19,39 @@ impl Meaning {
     pub(crate) fn of(value: Value) -> Self {
         Self(Sha256::digest(hookd_json::to_text(&sorted(value))).into())
     }
+
+    /// The same for the callers of `selector` alone.
+    pub(crate) fn within(self, selector: &Selector) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(self.0);
+        hash.update(hookd_json::to_text(&selector.meaning()));
+        Self(hash.finalize().into())
+    }
 }
 
-/// The revision of these meanings of rules and defaults, in evaluation order, under `settings`.
+/// The revision of these meanings of rules and defaults, in evaluation order, under `settings`; `needed` are the labels
+/// that every caller must have, sorted.
 ///
 /// Everything that can change a verdict is in it. Paths, derived ids, descriptions and the way that files are written
 /// are not, so it is the same on every replica.
-pub(crate) fn revision(rules: &[Meaning], defaults: &[Meaning], settings: &LoadSettings) -> String {
+pub(crate) fn revision(rules: &[Meaning], defaults: &[Meaning], needed: &[&str], settings: &LoadSettings) -> String {
     let tiers = Tier::ALL.map(|tier| {
         let settings = settings.tiers.get(tier);
         let policy = &settings.policy;
         json!([tier.name(), settings.mode.name(), policy.may_allow, policy.on_error.name()])
     });
-    let settings = sorted(json!({
+    let mut settings = json!({
         "version": 1,
         "rules": rules.len(),
         "defaults": defaults.len(),
         "tiers": tiers,
         "fallbacks": settings.fallbacks.names(),
-    }));
+    });
+    if let (Some(settings), false) = (settings.as_object_mut(), needed.is_empty()) {
+        settings.insert("labels".to_owned(), json!(needed));
+    }
     let mut hash = Sha256::new();
-    hash.update(hookd_json::to_text(&settings));
+    hash.update(hookd_json::to_text(&sorted(settings)));
     for Meaning(meaning) in rules.iter().chain(defaults) {
         hash.update(meaning);
     }

@@ -10,7 +10,7 @@ use hookd_condition::{Condition, PermissionRule};
 use hookd_json::{Map, Value};
 use secrecy::SecretString;
 
-use crate::{Attached, Event, Matcher, Template, Tier, Verdict};
+use crate::{Attached, Event, Matcher, Selector, Template, Tier, Verdict};
 
 /// A rule: events, an optional matcher, one handler, and how its answer counts.
 #[derive(Debug)]
@@ -56,6 +56,8 @@ pub struct Rule {
     pub twins: Option<u64>,
     /// What keeps its runs within bounds.
     pub bulkhead: Attached,
+    /// Which callers it is for: the selector of its source. `None`: everyone.
+    pub selector: Option<Arc<Selector>>,
 }
 
 /// What a command or http handler reads and writes (design §5).

@@ -4,13 +4,14 @@ use std::{
     collections::HashMap,
     fmt,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
 use secrecy::SecretString;
 use url::Url;
 
-use crate::{Fallbacks, Handler, Mode, OnError, PerTier, Rule, Tier, TierPolicy, shape::shown};
+use crate::{Fallbacks, Handler, Mode, OnError, PerTier, Rule, Selector, Tier, TierPolicy, shape::shown};
 
 /// Everything besides the rule files that decides what a load gives.
 #[derive(Debug, Clone)]
@@ -67,6 +68,8 @@ pub struct SourceSettings {
     pub path: PathBuf,
     /// Whether it may be missing.
     pub optional: bool,
+    /// Which callers it is for. `None`: everyone.
+    pub selector: Option<Arc<Selector>>,
 }
 
 /// Environment variables by name. They do not show in its `Debug` form.

@@ -29,7 +29,7 @@ impl Place {
         let path = self.at(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text).unwrap();
-        self.settings.tiers.get_mut(tier).sources.push(SourceSettings { path, optional: false });
+        self.settings.tiers.get_mut(tier).sources.push(SourceSettings { path, optional: false, selector: None });
     }
 
     fn load(&self) -> Load {

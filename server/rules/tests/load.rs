@@ -32,7 +32,7 @@ impl Place {
 
     fn source(&mut self, tier: Tier, name: &str, optional: bool) {
         let path = self.at(name);
-        self.settings.tiers.get_mut(tier).sources.push(SourceSettings { path, optional });
+        self.settings.tiers.get_mut(tier).sources.push(SourceSettings { path, optional, selector: None });
     }
 
     fn load(&mut self) -> Load {
@@ -115,8 +115,8 @@ fn law_01_order_is_tier_then_source_then_file_name_then_position() {
     }
     let catalog = load.catalog.unwrap();
     assert_eq!(ids(&catalog), expected);
-    assert_eq!(catalog.rules_of("Stop").len(), expected.len());
-    assert!(catalog.rules_of("PreToolUse").is_empty());
+    assert_eq!(catalog.rules_of("Stop").count(), expected.len());
+    assert!(catalog.rules_of("PreToolUse").next().is_none());
 }
 
 #[test]
@@ -167,7 +167,7 @@ hooks:
     assert_eq!(command.env, [("B".to_owned(), "1".to_owned()), ("A".to_owned(), "2".to_owned())]);
     assert_eq!(command.cwd, Some(place.at("rules/sub")));
     assert_eq!(command.worker.as_ref().map(|worker| (worker.pool, worker.max_calls)), Some((3, Some(9))));
-    assert_eq!(catalog.rules_of("Deploy").len(), 1);
+    assert_eq!(catalog.rules_of("Deploy").count(), 1);
 
     let decide = compiled(
         r#"{"hooks":[{"event":"PreToolUse","handler":{"type":"decide","verdict":"ask","reason":"r","modifiedParams":{"n":1.0},

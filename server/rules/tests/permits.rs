@@ -17,7 +17,7 @@ fn loaded(tier: Tier, permits: Permits) -> (Option<Vec<String>>, Vec<String>) {
     fs::write(&path, RULES).unwrap();
     let mut settings = LoadSettings::default();
     let tier_settings = settings.tiers.get_mut(tier);
-    tier_settings.sources.push(SourceSettings { path, optional: false });
+    tier_settings.sources.push(SourceSettings { path, optional: false, selector: None });
     tier_settings.permits = permits;
     let load = load(&settings, &mut Memory::default());
     let root = format!("{}/", folder.path().display());
@@ -117,7 +117,7 @@ fn timeouts_that_nobody_set_are_cut_as_well() {
     let path = folder.path().join("hooks.json");
     fs::write(&path, r#"{"hooks":[{"event":"Stop","handler":{"type":"command","command":"x"}}]}"#).unwrap();
     let mut settings = LoadSettings::default();
-    settings.tiers.local.sources.push(SourceSettings { path, optional: false });
+    settings.tiers.local.sources.push(SourceSettings { path, optional: false, selector: None });
     settings.tiers.local.permits.max_timeout = Some(Duration::from_millis(700));
     let load = load(&settings, &mut Memory::default());
     assert_eq!(load.problems, []);

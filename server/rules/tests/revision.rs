@@ -25,7 +25,7 @@ fn revision_of(name: &str, text: &str, change: impl FnOnce(&mut LoadSettings)) -
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, text).unwrap();
     let mut settings = LoadSettings::default();
-    settings.tiers.managed.sources = vec![SourceSettings { path, optional: false }];
+    settings.tiers.managed.sources = vec![SourceSettings { path, optional: false, selector: None }];
     change(&mut settings);
     let load = load(&settings, &mut Memory::default());
     let catalog = load.catalog.unwrap_or_else(|| panic!("{text}\n{:?}", load.problems));

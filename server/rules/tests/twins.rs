@@ -15,7 +15,7 @@ fn twins(files: &[(&str, &str)]) -> Vec<Vec<String>> {
         let path = folder.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
-        let source = SourceSettings { path: source, optional: false };
+        let source = SourceSettings { path: source, optional: false, selector: None };
         if !settings.tiers.shared.sources.contains(&source) {
             settings.tiers.get_mut(Tier::Shared).sources.push(source);
         }

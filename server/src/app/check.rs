@@ -14,7 +14,11 @@ pub(super) fn check(settings: &LoadSettings, out: &mut impl Write) -> io::Result
             SourceState::Partial => "loaded in part",
             SourceState::Stale => "refused",
         };
-        writeln!(out, "source  {:<8} {}: {state}, rules: {}", source.tier.name(), source.path.display(), source.rules)?;
+        let (tier, path, rules) = (source.tier.name(), source.path.display(), source.rules);
+        let callers = source.selector.as_ref().map(|selector| {
+            format!(", for callers with {selector} (missing_label: {})", selector.missing_label().name())
+        });
+        writeln!(out, "source  {tier:<8} {path}: {state}, rules: {rules}{}", callers.unwrap_or_default())?;
     }
     if let Some(catalog) = &load.catalog {
         write_rules(catalog, out)?;

@@ -16,7 +16,8 @@ fn rule(event: &str, reason: &str) -> String {
 
 fn settings(tier: Tier, path: &Path) -> LoadSettings {
     let mut settings = LoadSettings::default();
-    settings.tiers.get_mut(tier).sources = vec![SourceSettings { path: path.to_owned(), optional: false }];
+    settings.tiers.get_mut(tier).sources =
+        vec![SourceSettings { path: path.to_owned(), optional: false, selector: None }];
     settings
 }
 

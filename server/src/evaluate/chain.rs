@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use hookd_condition::Facts;
-use hookd_rules::{Catalog, Handler, PerTier, RunOn, Timing};
+use hookd_rules::{Handler, PerTier, Policy, RunOn, Timing};
 use tokio::time::Instant;
 
 use super::{Budget, holds, queue, side_by_side::side_by_side, without_a_run};
@@ -21,7 +21,7 @@ use crate::{
 /// Asks the matching rules, managed first, each with the form that the one before left; then makes the extra pass.
 pub(super) async fn walk<H: Handlers>(
     handlers: &H,
-    catalog: &Catalog,
+    policy: &Policy,
     trigger: &Arc<Trigger>,
     rules: &[Arc<Rule>],
     budget: Budget,
@@ -29,7 +29,7 @@ pub(super) async fn walk<H: Handlers>(
     let walked = Walked::new(trigger.form.clone());
     let mut chain = Chain {
         handlers,
-        catalog,
+        policy,
         trigger,
         rules,
         budget,
@@ -50,7 +50,7 @@ pub(super) async fn walk<H: Handlers>(
 
 struct Chain<'a, H> {
     handlers: &'a H,
-    catalog: &'a Catalog,
+    policy: &'a Policy,
     trigger: &'a Arc<Trigger>,
     rules: &'a [Arc<Rule>],
     budget: Budget,
@@ -293,7 +293,7 @@ impl<'a, H: Handlers> Chain<'a, H> {
         }
         self.vote(verdict, rule.tier, Voter::Rule(result));
         let explicit = match verdict {
-            Verdict::Allow => self.catalog.tiers.get(rule.tier).may_allow,
+            Verdict::Allow => self.policy.catalog().tiers.get(rule.tier).may_allow,
             Verdict::Ask | Verdict::Defer => true,
             Verdict::None | Verdict::Block => false,
         };
@@ -320,7 +320,7 @@ impl<'a, H: Handlers> Chain<'a, H> {
 
     /// Law 12: the tier's last outcome, where no rule of it or of a tier above gave a verdict.
     fn apply_default(&mut self, tier: Tier) {
-        let Some((index, default)) = select::default_of(self.catalog, tier, self.trigger) else { return };
+        let Some((index, default)) = select::default_of(self.policy, tier, self.trigger) else { return };
         let by_rule = |vote: &Vote| !matches!(vote.voter, Voter::Default(_)) && self.may_count(vote);
         if !self.walked.votes.iter().any(by_rule) {
             self.vote(default.verdict, tier, Voter::Default(index));
@@ -329,11 +329,11 @@ impl<'a, H: Handlers> Chain<'a, H> {
 
     /// Whether a vote is one at all: the ALLOW of a tier that may not is no opinion.
     fn may_count(&self, vote: &Vote) -> bool {
-        vote.verdict != Verdict::Allow || self.catalog.tiers.get(vote.tier).may_allow
+        vote.verdict != Verdict::Allow || self.policy.catalog().tiers.get(vote.tier).may_allow
     }
 
     fn failure_policy(&self, rule: &Rule, recheck: bool) -> OnError {
-        let tier_default = self.catalog.tiers.get(rule.tier).on_error;
+        let tier_default = self.policy.catalog().tiers.get(rule.tier).on_error;
         if recheck { OnError::Block } else { rule.failure_policy(self.trigger.event, tier_default) }
     }
 

@@ -6,3 +6,4 @@ mod laws;
 mod permission;
 mod properties;
 mod support;
+mod tenants;

@@ -36,7 +36,7 @@ pub struct Decision {
     pub downgrades: Vec<Downgrade>,
     /// Revision of the catalog that judged.
     pub revision: Arc<str>,
-    /// How many rules the event has.
+    /// How many rules of the event are for the caller.
     pub considered: usize,
     /// How many of them matched.
     pub matched: usize,

@@ -30,6 +30,7 @@ fn rule(id: &str, tier: Tier, mode: Mode) -> Arc<Rule> {
         run_on: hookd_rules::RunOn::Server,
         twins: None,
         bulkhead: hookd_rules::Attached::default(),
+        selector: None,
     })
 }
 
@@ -141,7 +142,7 @@ async fn loads_are_counted_and_the_catalog_shows() {
     };
     std::fs::write(&file, rule("shadow")).unwrap();
     let mut settings = LoadSettings::default();
-    settings.tiers.team.sources = vec![SourceSettings { path: file.clone(), optional: false }];
+    settings.tiers.team.sources = vec![SourceSettings { path: file.clone(), optional: false, selector: None }];
     let live = Live::start(move || Ok(settings.clone())).await.unwrap();
     std::fs::write(&file, rule("sometimes")).unwrap();
     assert!(live.reload().await.is_refused);

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::SystemTime};
 
 use hookd_proto::v1::{self, admin_service_server::AdminService};
-use hookd_rules::{Catalog, Event, Mode, OnError, Rule, Severity, Source, SourceState, Timing};
+use hookd_rules::{Catalog, Event, Mode, OnError, Policy, Rule, Severity, Source, SourceState, Timing};
 use tonic::{Request, Response, Status};
 
 use super::{
@@ -14,7 +14,8 @@ use super::{
 use crate::{
     catalog::Live,
     drain::Readiness,
-    select,
+    model::Identity,
+    select::{self, Explanation},
     telemetry::call::{Call, Peer},
 };
 
@@ -61,11 +62,12 @@ impl AdminService for Admin {
         admit(&request)?;
         let catalog = self.live.current();
         let event = &request.get_ref().event;
-        let rules = if event.is_empty() { catalog.rules.as_slice() } else { catalog.rules_of(event) };
-        Ok(Response::new(v1::ListRulesResponse {
-            rules: rules.iter().map(|rule| summary(&catalog, rule)).collect(),
-            policy_revision: catalog.revision.to_string(),
-        }))
+        let rules = if event.is_empty() {
+            catalog.rules.iter().map(|rule| summary(&catalog, rule)).collect()
+        } else {
+            catalog.rules_of(event).map(|rule| summary(&catalog, rule)).collect()
+        };
+        Ok(Response::new(v1::ListRulesResponse { rules, policy_revision: catalog.revision.to_string() }))
     }
 
     async fn explain(&self, request: Request<v1::ExplainRequest>) -> Result<Response<v1::ExplainResponse>, Status> {
@@ -105,34 +107,37 @@ fn admit<T>(request: &Request<T>) -> Result<Call, Status> {
     }
 }
 
-fn explain(catalog: &Catalog, request: v1::ExplainRequest, call: &Call) -> Result<v1::ExplainResponse, NotJudged> {
+fn explain(catalog: &Arc<Catalog>, request: v1::ExplainRequest, call: &Call) -> Result<v1::ExplainResponse, NotJudged> {
     let Some(trigger) = request.trigger else {
         let description = "is missing, the event to explain is needed".to_owned();
         return Err(NotJudged::Invalid(vec![Violation { field: "trigger".to_owned(), description }]));
     };
-    let arrival = Arrival {
-        decision_id: call.decision_text(),
-        now_ms: call.now_ms,
-        traceparent: String::new(),
-        identity: Arc::clone(&call.identity),
+    let identity = if request.labels.is_empty() {
+        Arc::clone(&call.identity)
+    } else {
+        Arc::new(Identity { name: String::new(), labels: request.labels.into_iter().collect() })
     };
+    let arrival =
+        Arrival { decision_id: call.decision_text(), now_ms: call.now_ms, traceparent: String::new(), identity };
     let trigger = parse::parse(trigger, arrival)?;
     if !trigger.expected_revision.is_empty() && *trigger.expected_revision != *catalog.revision {
         let actual = catalog.revision.to_string();
         return Err(NotJudged::RevisionMismatch { expected: trigger.expected_revision, actual });
     }
-    let explained = catalog.rules_of(&trigger.event_name).iter().map(|rule| {
-        let explanation = select::explain(rule, &trigger);
-        v1::RuleExplanation {
-            rule: Some(summary(catalog, rule)),
-            would_run: explanation.would_run,
-            because: explanation.because,
-        }
+    let refused = Policy::of(Arc::clone(catalog), trigger.identity.labels.as_slice()).err();
+    let explained = catalog.rules_of(&trigger.event_name).map(|rule| {
+        let Explanation { would_run, because } = select::explain(rule, &trigger);
+        let (would_run, because) = match &refused {
+            Some(_) if would_run => (false, format!("the call is refused; if it were not: {because}")),
+            _ => (would_run, because),
+        };
+        v1::RuleExplanation { rule: Some(summary(catalog, rule)), would_run, because }
     });
     Ok(v1::ExplainResponse {
         rules: explained.collect(),
         policy_revision: catalog.revision.to_string(),
         block_means: trigger.event.block_means.to_owned(),
+        refused: refused.map(|lacking| lacking.to_string()).unwrap_or_default(),
     })
 }
 
@@ -159,6 +164,13 @@ fn summary(catalog: &Catalog, rule: &Arc<Rule>) -> v1::RuleSummary {
         concurrent: rule.concurrent,
         when: rule.when.as_ref().map(|when| when.text().to_owned()).unwrap_or_default(),
         permission: rule.permission.as_ref().map(|rule| rule.as_str().to_owned()).unwrap_or_default(),
+        selector: rule.selector.as_ref().map(ToString::to_string).unwrap_or_default(),
+        missing_label: rule
+            .selector
+            .as_ref()
+            .map(|selector| selector.missing_label().name())
+            .unwrap_or_default()
+            .into(),
     }
 }
 
@@ -175,6 +187,7 @@ fn source(source: &Source) -> v1::SourceStatus {
         .into(),
         rules: count(source.rules),
         errors: source.errors.clone(),
+        selector: source.selector.as_ref().map(ToString::to_string).unwrap_or_default(),
     }
 }
 
@@ -184,9 +197,67 @@ fn count(count: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use hookd_rules::{LoadSettings, Memory, MissingLabel, Operator, Requirement, Selector, SourceSettings};
     use tonic::Code;
 
     use super::*;
+
+    #[test]
+    fn explain_says_for_which_callers_a_rule_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut settings = LoadSettings::default();
+        for (name, missing_label) in
+            [("all", None), ("denies", Some(MissingLabel::Deny)), ("skips", Some(MissingLabel::Skip))]
+        {
+            let path = folder.path().join(format!("{name}.json"));
+            let handler = r#"{"type":"decide","verdict":"ask"}"#;
+            let rules = format!(r#"{{"hooks":[{{"id":"{name}","event":"Stop","handler":{handler}}}]}}"#);
+            std::fs::write(&path, rules).unwrap();
+            let selector = missing_label.map(|missing_label| {
+                let key = if name == "denies" { "tenant" } else { "project" }.to_owned();
+                let requirement = Requirement { key, operator: Operator::In(["a".to_owned()].into()) };
+                Arc::new(Selector::new([requirement], missing_label).unwrap())
+            });
+            settings.tiers.team.sources.push(SourceSettings { path, optional: false, selector });
+        }
+        let catalog = Arc::new(hookd_rules::load(&settings, &mut Memory::default()).catalog.unwrap());
+        let explained = |labels: &[(&str, &str)]| {
+            let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            let trigger = Some(v1::TriggerRequest { event: "Stop".to_owned(), ..v1::TriggerRequest::default() });
+            let request = v1::ExplainRequest { trigger, labels };
+            let answer = explain(&catalog, request, &Call::arriving(Peer::Local)).unwrap();
+            let line = |explained: v1::RuleExplanation| {
+                let rule = explained.rule.unwrap();
+                let (id, selector, missing) = (rule.rule_id, rule.selector, rule.missing_label);
+                format!("{id} {selector} {missing} {}: {}", explained.would_run, explained.because)
+            };
+            let refused = answer.refused.replace(&format!("{}/", folder.path().display()), "");
+            (refused, answer.rules.into_iter().map(line).collect::<Vec<_>>())
+        };
+        let any = "no matcher: it matches everything";
+        let lacks = "the caller lacks the label `tenant`, which the selector of the team source denies.json needs";
+        let no_project = "it is for callers with `project=a`, and this caller lacks `project`, so the call is judged \
+                          without it (missing_label: skip)";
+        let (refused, rules) = explained(&[]);
+        assert_eq!(refused, lacks);
+        let no_tenant = "it is for callers with `tenant=a`, and this caller lacks `tenant`, so the call is refused \
+                         (missing_label: deny)";
+        let expected = [
+            format!("all   false: the call is refused; if it were not: {any}"),
+            format!("denies tenant=a deny false: {no_tenant}"),
+            format!("skips project=a skip false: {no_project}"),
+        ];
+        assert_eq!(rules, expected);
+        let (refused, rules) = explained(&[("tenant", "b"), ("project", "a")]);
+        assert_eq!(refused, "");
+        let expected = [
+            format!("all   true: {any}"),
+            "denies tenant=a deny false: it is for callers with `tenant=a`, and this caller's `tenant` is `b`"
+                .to_owned(),
+            format!("skips project=a skip true: {any}"),
+        ];
+        assert_eq!(rules, expected);
+    }
 
     #[test]
     fn peers_on_other_machines_are_refused() {

@@ -153,6 +153,10 @@ impl HookCall {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use hookd_rules::{Lacking, Tier};
+
     use super::*;
 
     const PRE: &str = r#"{"session_id":"s","transcript_path":"/t","cwd":"/","hook_event_name":"PreToolUse",
@@ -217,7 +221,8 @@ mod tests {
     #[test]
     fn only_what_is_hookds_own_fault_can_be_let_through() {
         let invalid = || NotJudged::Invalid(Vec::new());
-        for not_judged in [invalid(), NotJudged::TooLarge(4), NotJudged::Denied("no")] {
+        let lacking = Lacking { label: "tenant".into(), tier: Tier::Team, source_path: Path::new("/t").into() };
+        for not_judged in [invalid(), NotJudged::TooLarge(4), NotJudged::Denied("no"), lacking.into()] {
             let pre = call(Agent::ClaudeCode, "on_unavailable=allow&event=PreToolUse");
             let (status, exit_code, _, body) = unanswered(&pre, not_judged);
             assert_eq!((status, exit_code), (200, None));

@@ -98,7 +98,7 @@ impl Refusal {
             NotJudged::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, false),
             NotJudged::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, false),
             NotJudged::Stopping => (StatusCode::SERVICE_UNAVAILABLE, true),
-            NotJudged::Denied(_) => (StatusCode::FORBIDDEN, false),
+            NotJudged::Denied(_) | NotJudged::MissingLabel(_) => (StatusCode::FORBIDDEN, false),
             NotJudged::Internal => (StatusCode::INTERNAL_SERVER_ERROR, true),
         };
         Self { status, unavailable, told: not_judged.told() }

@@ -3,6 +3,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
+use hookd_rules::Lacking;
 use tonic::{Code, Status, metadata::MetadataMap};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
@@ -45,6 +46,8 @@ pub enum NotJudged {
     Stopping,
     /// The peer may not do this.
     Denied(&'static str),
+    /// The caller lacks a label that the selector of a source needs.
+    MissingLabel(Lacking),
     /// A fault in hookd.
     Internal,
 }
@@ -131,6 +134,12 @@ impl NotJudged {
             }
             Self::Stopping => (Code::Unavailable, "STOPPING", "the server is shutting down".to_owned()),
             Self::Denied(why) => (Code::PermissionDenied, "NOT_PERMITTED", why.to_owned()),
+            Self::MissingLabel(lacking) => {
+                told.info.insert("label".to_owned(), cut(lacking.label.to_string()));
+                told.info.insert("tier".to_owned(), lacking.tier.to_string());
+                told.info.insert("source".to_owned(), cut(lacking.source_path.display().to_string()));
+                (Code::PermissionDenied, "MISSING_LABEL", cut_to(lacking.to_string(), 4 * MAX_TEXT_BYTES))
+            }
             Self::Internal => (Code::Internal, "INTERNAL", "a fault in hookd, see its log".to_owned()),
         };
         Told { code, reason, message, ..told }
@@ -156,16 +165,30 @@ impl NotJudged {
     }
 }
 
-fn cut(mut text: String) -> String {
-    if text.len() > MAX_TEXT_BYTES {
-        text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
+fn cut(text: String) -> String {
+    cut_to(text, MAX_TEXT_BYTES)
+}
+
+fn cut_to(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        text.truncate(text.floor_char_boundary(most));
         text.push('…');
     }
     text
 }
 
+impl From<Lacking> for NotJudged {
+    fn from(lacking: Lacking) -> Self {
+        Self::MissingLabel(lacking)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use hookd_rules::Tier;
+
     use super::*;
 
     #[test]
@@ -178,6 +201,24 @@ mod tests {
         assert!(status.details().len() < 4096, "{}", status.details().len());
         assert!(status.get_details_bad_request().is_some_and(|bad| bad.field_violations.len() == MAX_VIOLATIONS));
         assert_eq!(status.get_details_error_info().map(|info| info.domain), Some("hookd".to_owned()));
+    }
+
+    #[test]
+    fn a_missing_label_is_named_with_the_source_that_needs_it() {
+        let lacking =
+            Lacking { label: "tenant".into(), tier: Tier::Team, source_path: Path::new("/etc/hookd/payments").into() };
+        let status = NotJudged::from(lacking).into_status("the-id");
+        let message =
+            "the caller lacks the label `tenant`, which the selector of the team source /etc/hookd/payments needs";
+        assert_eq!((status.code(), status.message()), (Code::PermissionDenied, message));
+        let info = status.get_details_error_info().unwrap();
+        let values = ["label", "tier", "source"].map(|key| info.metadata[key].as_str());
+        assert_eq!((info.reason.as_str(), values), ("MISSING_LABEL", ["tenant", "team", "/etc/hookd/payments"]));
+
+        let long = "x".repeat(100_000);
+        let lacking = Lacking { label: long.as_str().into(), tier: Tier::Team, source_path: Path::new(&long).into() };
+        let status = NotJudged::from(lacking).into_status("the-id");
+        assert!(status.details().len() < 4096 && status.message().len() < 1024);
     }
 
     #[test]

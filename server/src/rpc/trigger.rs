@@ -6,6 +6,7 @@ mod stream;
 use std::{sync::Arc, time::Duration};
 
 use hookd_proto::v1::{self, hook_service_server::HookService};
+use hookd_rules::Policy;
 use tonic::{Request, Response, Status, Streaming, codegen::BoxStream, metadata::MetadataMap};
 
 use self::stream::Offers;
@@ -15,7 +16,7 @@ use super::{
     status::NotJudged,
 };
 use crate::{
-    catalog::{Catalog, Live},
+    catalog::Live,
     evaluate::{Budget, evaluate},
     model::Trigger,
     record::Recorder,
@@ -53,7 +54,8 @@ pub struct TriggerService<H> {
 /// A call that can be evaluated.
 struct Begun {
     trigger: Arc<Trigger>,
-    catalog: Arc<Catalog>,
+    /// What its caller is judged by.
+    policy: Policy,
     budget: Budget,
 }
 
@@ -77,8 +79,8 @@ impl<H: Handlers> TriggerService<H> {
         request: v1::TriggerRequest,
     ) -> Result<v1::TriggerResponse, NotJudged> {
         let deadline = deadline.unwrap_or(self.bounds.default_deadline).min(self.bounds.max_deadline);
-        let Begun { trigger, catalog, budget } = self.begin(call, deadline, traceparent, request)?;
-        let decision = evaluate(&*self.handlers, &catalog, &trigger, budget).await;
+        let Begun { trigger, policy, budget } = self.begin(call, deadline, traceparent, request)?;
+        let decision = evaluate(&*self.handlers, &policy, &trigger, budget).await;
         self.recorder.decision(&trigger, &decision, call.arrived.elapsed());
         Ok(reply(&trigger, decision, self.bounds.message_bytes))
     }
@@ -105,8 +107,9 @@ impl<H: Handlers> TriggerService<H> {
                 actual: catalog.revision.to_string(),
             });
         }
+        let policy = Policy::of(catalog, trigger.identity.labels.as_slice())?;
         let budget = Budget::new(call.arrived, deadline).ok_or(NotJudged::TooLate)?;
-        Ok(Begun { trigger, catalog, budget })
+        Ok(Begun { trigger, policy, budget })
     }
 }
 

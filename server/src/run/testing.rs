@@ -63,6 +63,7 @@ pub(super) fn rule(tier: Tier, handler: Handler) -> Rule {
         run_on: hookd_rules::RunOn::Server,
         twins: None,
         bulkhead: hookd_rules::Attached::default(),
+        selector: None,
     }
 }
 

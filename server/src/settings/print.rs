@@ -6,7 +6,7 @@ use hookd_json::Value;
 use hookd_rules::{AskFallback, DeferFallback, Mode, ModifyFallback, OnError, Tier};
 use serde_json::{Map, json};
 
-use super::{LogFormat, Plaintext, ServerCommands, Settings, TierSettings, TlsSettings, TlsVersion};
+use super::{LogFormat, Plaintext, ServerCommands, Settings, TierSettings, TlsSettings, TlsVersion, selector};
 
 /// Everything, with the keys of a settings file.
 pub(super) fn tree(settings: &Settings) -> Value {
@@ -114,7 +114,14 @@ fn tls_tree(tls: Option<&TlsSettings>) -> Value {
 
 fn tier_tree(tier: Tier, settings: &TierSettings) -> Value {
     let permits = &settings.permits;
-    let sources = settings.sources.iter().map(|source| json!({ "path": source.path, "optional": source.optional }));
+    let sources = settings.sources.iter().map(|source| {
+        let mut tree = json!({ "path": source.path, "optional": source.optional });
+        if let (Some(selector), Some(table)) = (&source.selector, tree.as_object_mut()) {
+            table.insert("selector".to_owned(), selector::tree(selector));
+            table.insert("missing_label".to_owned(), selector.missing_label().name().into());
+        }
+        tree
+    });
     let mut tree = json!({
         "sources": sources.collect::<Vec<_>>(),
         "mode": match settings.mode { Mode::Enforce => "enforce", Mode::Shadow => "shadow" },

@@ -10,7 +10,7 @@ use std::{
 use config::{Map, Value, ValueKind};
 use hookd_rules::SourceSettings;
 
-use super::{SettingsError, read::PREFIX};
+use super::{SettingsError, read::PREFIX, selector::selector};
 
 /// What every section of one reading shares.
 #[derive(Debug)]
@@ -139,6 +139,29 @@ impl<'r, 'o> Section<'r, 'o> {
         self.read(key, strings, expected)
     }
 
+    /// A list of strings, any of which may be empty or hold commas.
+    pub(super) fn texts(&mut self, key: &'static str, expected: Expected) -> Option<Vec<String>> {
+        let parse = |value: &Value| match &value.kind {
+            ValueKind::Array(items) => items.iter().map(|item| text(item).map(str::to_owned)).collect(),
+            _ => None,
+        };
+        self.read(key, parse, expected)
+    }
+
+    /// The tables of the list at `key`.
+    pub(super) fn sections(&mut self, key: &'static str, expected: Expected) -> Vec<Section<'r, 'o>> {
+        let parse = |value: &Value| match &value.kind {
+            ValueKind::Array(items) => Some(items.clone()),
+            _ => None,
+        };
+        let items = self.read(key, parse, expected).unwrap_or_default();
+        items
+            .into_iter()
+            .enumerate()
+            .filter_map(|(index, item)| self.item(key, index, item, "a table of keys"))
+            .collect()
+    }
+
     /// As [`Self::strings`], made absolute.
     pub(super) fn paths(&mut self, key: &'static str) -> Option<Vec<PathBuf>> {
         let reading = self.reading;
@@ -157,7 +180,7 @@ impl<'r, 'o> Section<'r, 'o> {
         self.read(key, parse, expected)
     }
 
-    /// As [`Self::strings`], where a list may also hold tables `{path, optional}`.
+    /// As [`Self::strings`], where a list may also hold tables `{path, optional, selector, missing_label}`.
     pub(super) fn sources(&mut self, key: &'static str) -> Option<Vec<SourceSettings>> {
         let value = self.take(key)?;
         let items = match &value.kind {
@@ -213,15 +236,9 @@ impl<'r, 'o> Section<'r, 'o> {
     fn source(&self, key: &'static str, index: usize, item: Value) -> Option<SourceSettings> {
         let base = self.base(&item);
         if let Some(path) = text(&item).filter(|path| !path.is_empty()) {
-            return Some(SourceSettings { path: absolute(base, path), optional: false });
+            return Some(SourceSettings { path: absolute(base, path), optional: false, selector: None });
         }
-        let here = format!("{key}[{index}]");
-        let ValueKind::Table(table) = item.kind.clone() else {
-            self.refuse(&here, &item, "a source, such as { path: rules, optional: true }");
-            return None;
-        };
-        let mut section =
-            Section { reading: self.reading, path: format!("{}{here}.", self.path), table, asked: BTreeSet::new() };
+        let mut section = self.item(key, index, item, "a source, such as { path: rules, optional: true }")?;
         let parse = |value: &Value| text(value).filter(|path| !path.is_empty()).map(|path| absolute(base, path));
         let given = section.peek("path").is_some();
         let path = section.read("path", parse, "a path, such as /etc/hookd/managed");
@@ -229,8 +246,19 @@ impl<'r, 'o> Section<'r, 'o> {
             section.problem("path", None, "is missing, such as /etc/hookd/managed");
         }
         let optional = section.yes_or_no("optional", false);
+        let selector = selector(&mut section);
         section.end();
-        path.map(|path| SourceSettings { path, optional })
+        path.map(|path| SourceSettings { path, optional, selector })
+    }
+
+    /// The table that is the item at `index` of the list at `key`.
+    fn item(&self, key: &str, index: usize, item: Value, expected: Expected) -> Option<Section<'r, 'o>> {
+        let here = format!("{key}[{index}]");
+        let ValueKind::Table(table) = item.kind.clone() else {
+            self.refuse(&here, &item, expected);
+            return None;
+        };
+        Some(Section { reading: self.reading, path: format!("{}{here}.", self.path), table, asked: BTreeSet::new() })
     }
 
     /// Takes the value at `key` out, so that [`Self::end`] finds only what nobody asked for. Null is absent.

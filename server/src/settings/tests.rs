@@ -191,8 +191,11 @@ fn the_environment_wins_over_the_file() {
         ],
     )
     .unwrap();
-    let sources = [("/work-dir/a.json", false), ("/b", false)]
-        .map(|(path, optional)| SourceSettings { path: path.into(), optional });
+    let sources = [("/work-dir/a.json", false), ("/b", false)].map(|(path, optional)| SourceSettings {
+        path: path.into(),
+        optional,
+        selector: None,
+    });
     assert_eq!(settings.listen, [Listen::Tcp(([127, 0, 0, 1], 2).into()), Listen::Unix("/work-dir/run/h.sock".into())]);
     assert_eq!(settings.limits.in_flight, 9);
     let shared =
@@ -220,6 +223,98 @@ fn default_sources_stand_as_a_whole_or_not_at_all() {
     assert!(Tier::ALL.into_iter().all(|tier| named.tiers.get(tier).sources.is_empty()));
     let silent = read("s.yaml", "# nothing\n", &[]).unwrap();
     assert_eq!(silent.tiers.managed.sources[0].path, Path::new("/etc/hookd/managed"));
+}
+
+#[test]
+fn selectors_are_read_as_kubernetes_writes_them() {
+    let text = r#"
+tiers:
+  team:
+    sources:
+      - path: /a
+        selector:
+          matchLabels: { Tenant: a, example.com/Team.Name: "7" }
+          matchExpressions:
+            - { key: env, operator: In, values: [test, prod, test] }
+            - { key: region, operator: NotIn, values: [eu, "us,ca"] }
+            - { key: Trial, operator: DoesNotExist }
+            - { key: user, operator: Exists, values: [] }
+        missing_label: skip
+      - { path: /b, selector: { match_labels: { tenant: b }, match_expressions: [ { key: x, operator: Exists } ] } }
+      - { path: /c, selector: {} }
+"#;
+    let settings = read("s.yaml", text, &[]).unwrap();
+    let shown = |place: usize| {
+        let selector = settings.tiers.team.sources[place].selector.as_ref();
+        selector.map(|selector| format!("{selector} {}", selector.missing_label().name()))
+    };
+    let first = "Tenant=a,!Trial,env in (prod,test),example.com/Team.Name=7,region notin (eu,us,ca),user skip";
+    assert_eq!(shown(0).as_deref(), Some(first));
+    assert_eq!(shown(1).as_deref(), Some("tenant=b,x deny"));
+    assert_eq!(shown(2), None);
+
+    let printed = settings.to_yaml();
+    let line = r#"{"path":"/b","optional":false,"selector":{"matchLabels":{"tenant":"b"},"matchExpressions":[{"key":"x","operator":"Exists"}]},"missing_label":"deny"}"#;
+    assert!(printed.contains(line) && printed.contains(r#"{"path":"/c","optional":false}"#), "{printed}");
+    assert_eq!(read("s.yaml", &printed, &[]).unwrap(), settings);
+}
+
+#[test]
+fn what_is_wrong_with_a_selector_is_told() {
+    let at = "s.yaml: tiers.team.sources[0]";
+    for (source, message) in [
+        ("missing_label: deny", "missing_label: has no effect without `selector`"),
+        ("selector: { matchLabels: { a: b } }, missing_label: allow", "missing_label: \"allow\" is not deny or skip"),
+        (
+            "selector: { matchLabels: { a: 7 } }",
+            "selector.matchLabels.a: is not a string: values of labels are, write it in quotes",
+        ),
+        (
+            "selector: { matchLabels: { \"\": b } }",
+            "selector.matchLabels.: is too long, empty, or holds control characters",
+        ),
+        ("selector: { matchLabel: { a: b } }", "selector.matchLabel: unknown key, did you mean `matchLabels`"),
+        (
+            "selector: { matchLabels: [a] }",
+            "selector.matchLabels: the list is not a table of labels, such as { tenant: a }",
+        ),
+        (
+            "selector: { matchLabels: { a: b }, match_labels: { a: b } }",
+            "selector.match_labels: stands here as `matchLabels` too, give one of them",
+        ),
+        ("selector: tenant", "selector: \"tenant\" is not a table of keys"),
+        (
+            "selector: { matchExpressions: [ { key: a, operator: in, values: [b] } ] }",
+            "selector.matchExpressions[0].operator: \"in\" is not In, NotIn, Exists or DoesNotExist",
+        ),
+        (
+            "selector: { matchExpressions: [ { operator: Exists } ] }",
+            "selector.matchExpressions[0].key: is missing, such as { key: tenant, operator: Exists }",
+        ),
+        (
+            "selector: { matchExpressions: [ { key: a, operator: In } ] }",
+            "selector.matchExpressions[0].values: the operator `In` needs at least one value",
+        ),
+        (
+            "selector: { matchExpressions: [ { key: a, operator: NotIn, values: [] } ] }",
+            "selector.matchExpressions[0].values: the operator `NotIn` needs at least one value",
+        ),
+        (
+            "selector: { matchExpressions: [ { key: a, operator: Exists, values: [b] } ] }",
+            "selector.matchExpressions[0].values: the operator `Exists` takes no values",
+        ),
+        (
+            "selector: { matchExpressions: [ { key: a, operator: Exists, value: b } ] }",
+            "selector.matchExpressions[0].value: unknown key, did you mean `values`",
+        ),
+        ("selector: { matchExpressions: [ a ] }", "selector.matchExpressions[0]: \"a\" is not a table of keys"),
+        (
+            "selector: { matchLabels: { a: b }, matchExpressions: [ { key: a, operator: DoesNotExist } ] }",
+            "selector: the requirements on `a` exclude each other: no caller can meet all of them",
+        ),
+    ] {
+        refused(&format!("tiers: {{ team: {{ sources: [ {{ path: /a, {source} }} ] }} }}"), &format!("{at}.{message}"));
+    }
 }
 
 #[test]

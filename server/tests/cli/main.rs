@@ -27,7 +27,7 @@ fn check_prints_what_would_run() {
     folder.write("managed/guard.json", RULE);
     folder.write(
         "hookd.yaml",
-        "tiers: { managed: { sources: [ managed ] }, shared: { sources: [ { path: x, optional: true } ] } }",
+        "tiers: { managed: { sources: [ managed ] }, shared: { sources: [ { path: x, optional: true, selector: { matchLabels: { tenant: a } } } ] } }",
     );
     let (code, out, err) = run(&folder, &["--config", "hookd.yaml", "--check"], &[]);
     let (shown, revision) = out.trim_end().rsplit_once("revision ").unwrap();
@@ -39,7 +39,7 @@ fn check_prints_what_would_run() {
             0,
             format!(
                 "source  managed  {path}/managed: loaded, rules: 1\n\
-                 source  shared   {path}/x: not there, and optional, rules: 0\n\
+                 source  shared   {path}/x: not there, and optional, rules: 0, for callers with tenant=a (missing_label: deny)\n\
                  TIER     RULE   EVENTS      MATCHER  HANDLER  HOW\n\
                  managed  guard  PreToolUse  *        decide   sync\n"
             )
@@ -214,7 +214,7 @@ async fn administration_tells_what_is_loaded_and_reloads() {
     let rules = admin.list_rules(ListRulesRequest::default()).await.unwrap().into_inner();
     assert_eq!(rules.policy_revision, status.policy_revision);
     assert_eq!(rules.rules.iter().map(|rule| rule.rule_id.as_str()).collect::<Vec<_>>(), ["guard"]);
-    let request = ExplainRequest { trigger: Some(trigger("Bash")) };
+    let request = ExplainRequest { trigger: Some(trigger("Bash")), ..ExplainRequest::default() };
     let explained = admin.explain(request).await.unwrap().into_inner();
     assert!(explained.rules[0].would_run);
     assert_eq!(explained.block_means, "the tool call does not run, the reason goes to the model");

@@ -92,7 +92,7 @@ async fn explain_says_which_part_said_no() {
     ]);
     let hookd = Hookd::builder().managed(rules).start().await;
     let trigger = Some(pre_tool_use("Bash", json!({ "n": 9_007_199_254_740_993_u64 })));
-    let explained = hookd.admin().explain(ExplainRequest { trigger }).await.unwrap().into_inner();
+    let explained = hookd.admin().explain(ExplainRequest { trigger, ..Default::default() }).await.unwrap().into_inner();
     let rules = explained.rules.iter().map(|rule| (rule.would_run, rule.because.as_str())).collect::<Vec<_>>();
     assert_eq!(
         rules,

@@ -48,7 +48,8 @@ async fn hooks_run_where_their_permission_rule_matches() {
     }
     let explain = async |command: &str| {
         let trigger = Some(pre_tool_use("Bash", json!({ "command": command })).in_cwd(&folder));
-        let explained = hookd.admin().explain(ExplainRequest { trigger }).await.unwrap().into_inner();
+        let explained =
+            hookd.admin().explain(ExplainRequest { trigger, ..Default::default() }).await.unwrap().into_inner();
         explained.rules.into_iter().map(|rule| (rule.would_run, rule.because)).take(2).collect::<Vec<_>>()
     };
     let matcher = "matcher `Bash` is found in `Bash`";

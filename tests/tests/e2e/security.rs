@@ -68,7 +68,7 @@ async fn case_103_secrets_reach_the_header_they_are_for_and_nothing_else() {
     let mut admin = hookd.admin();
     let status = admin.get_status(v1::GetStatusRequest {}).await.unwrap();
     let rules = admin.list_rules(v1::ListRulesRequest::default()).await.unwrap();
-    let explained = admin.explain(v1::ExplainRequest { trigger }).await.unwrap();
+    let explained = admin.explain(v1::ExplainRequest { trigger, ..Default::default() }).await.unwrap();
     // A load that fails must not tell them either.
     hookd.replace_file("managed/rules.json", &fs::read_to_string(&managed).unwrap().replace("x-key", "bad header"));
     let refused = hookd.reload().await;

@@ -36,7 +36,12 @@ pub(crate) fn explanation(request: &TriggerRequest, answer: &ExplainResponse, pa
     let tool = request.tool_call.as_ref().map(|call| format!(" {}", plain(&call.tool))).unwrap_or_default();
     let head = format!("{would_run} of {} would run", counted(answer.rules.len(), "rule"));
     let mut text = format!("{}  {}{tool}\n", paint.with(Ink::Strong, &head), plain(&request.event));
-    text.push_str(&format!("  a block means: {}\n\n", plain(&answer.block_means)));
+    text.push_str(&format!("  a block means: {}\n", plain(&answer.block_means)));
+    if !answer.refused.is_empty() {
+        let refused = format!("refused: {}", plain(&answer.refused));
+        text.push_str(&format!("  {}\n", paint.with(Ink::Bad, &refused)));
+    }
+    text.push('\n');
     let mut table = Table::new(&["RUNS", "TIER", "RULE", "HANDLER", "MARKS", "FILE", "BECAUSE"]);
     for explained in &answer.rules {
         let rule = explained.rule.clone().unwrap_or_default();
@@ -95,11 +100,15 @@ fn sources(sources: &[SourceStatus], warnings: &[String], paint: Paint) -> Strin
             SourceState::Stale | SourceState::Unspecified => Ink::Bad,
         };
         let word = word_of(state.as_str_name()).unwrap_or_else(|| format!("state {}", source.state));
+        let path = match source.selector.as_str() {
+            "" => source.path.clone(),
+            selector => format!("{} for {selector}", source.path),
+        };
         table.row([
             (tier(source.tier), Ink::Plain),
             (word, ink),
             (source.rules.to_string(), Ink::Plain),
-            (source.path.clone(), Ink::Plain),
+            (path, Ink::Plain),
         ]);
     }
     let mut text = table.text(paint);
@@ -129,7 +138,11 @@ fn marks(rule: &RuleSummary) -> String {
         (!rule.when.is_empty() || !rule.permission.is_empty(), "condition"),
         (rule.failure_blocks, "failure blocks"),
     ];
-    marks.iter().filter(|(set, _)| *set).map(|(_, mark)| *mark).collect::<Vec<_>>().join(", ")
+    let mut marks = marks.iter().filter(|(set, _)| *set).map(|(_, mark)| (*mark).to_owned()).collect::<Vec<_>>();
+    if !rule.selector.is_empty() {
+        marks.push(format!("for {}", rule.selector));
+    }
+    marks.join(", ")
 }
 
 /// Where a rule stands. Of a long path the end is what tells it from others.

@@ -138,6 +138,21 @@ fn guard() -> RuleSummary {
     }
 }
 
+fn payments() -> RuleSummary {
+    RuleSummary {
+        rule_id: "four-eyes".into(),
+        tier: Tier::Team.into(),
+        source: "/etc/hookd/payments/rules.yaml".into(),
+        events: vec!["PreToolUse".into()],
+        handler: "decide".into(),
+        r#final: true,
+        line: 2,
+        selector: "tenant=payments".into(),
+        missing_label: "deny".into(),
+        ..RuleSummary::default()
+    }
+}
+
 fn lint() -> RuleSummary {
     RuleSummary {
         rule_id: "lint".into(),
@@ -152,7 +167,7 @@ fn lint() -> RuleSummary {
 }
 
 pub(crate) fn rules() -> ListRulesResponse {
-    ListRulesResponse { rules: vec![guard(), lint()], policy_revision: "3f2a".into() }
+    ListRulesResponse { rules: vec![guard(), payments(), lint()], policy_revision: "3f2a".into() }
 }
 
 pub(crate) fn explanation() -> ExplainResponse {
@@ -160,11 +175,19 @@ pub(crate) fn explanation() -> ExplainResponse {
         |rule, would_run, because: &str| RuleExplanation { rule: Some(rule), would_run, because: because.into() };
     ExplainResponse {
         rules: vec![
-            explained(guard(), true, "`bash|write_file` matches `bash`"),
+            explained(guard(), false, "the call is refused; if it were not: `bash|write_file` matches `bash`"),
+            explained(
+                payments(),
+                false,
+                "it is for callers with `tenant=payments`, and this caller lacks `tenant`, so the call is refused \
+                 (missing_label: deny)",
+            ),
             explained(lint(), false, "`^edit` does not match `bash`"),
         ],
         policy_revision: "3f2a".into(),
         block_means: "the tool call does not run".into(),
+        refused: "the caller lacks the label `tenant`, which the selector of the team source /etc/hookd/payments needs"
+            .into(),
     }
 }
 
@@ -175,9 +198,11 @@ fn sources() -> Vec<SourceStatus> {
         state: state.into(),
         rules,
         errors: errors.iter().map(|error| (*error).to_owned()).collect(),
+        selector: if tier == Tier::Team { "tenant=payments".into() } else { String::new() },
     };
     vec![
         source(Tier::Managed, "/etc/hookd/managed", SourceState::Loaded, 1, &[]),
+        source(Tier::Team, "/etc/hookd/payments", SourceState::Loaded, 1, &[]),
         source(Tier::Local, "/p/.ling/hooks.local.json", SourceState::Absent, 0, &[]),
         source(
             Tier::Shared,

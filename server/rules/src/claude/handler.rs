@@ -98,6 +98,7 @@ pub(super) fn compile(
         run_on: RunOn::Server,
         twins: None,
         bulkhead: crate::Attached::default(),
+        selector: context.selector.clone(),
     };
     let meaning = Meaning::of(meaning(&rule, None, handler_meaning));
     Some((rule, meaning))

@@ -15,7 +15,7 @@ use url::Url;
 use crate::{
     Tier,
     file::{Context, FileDraft},
-    problem::{Issues, KeyPath},
+    problem::{Issues, KeyPath, Severity},
     shape::Fields,
 };
 
@@ -38,9 +38,12 @@ const PLUGINS_ONLY: &str = "strictPluginOnlyCustomization";
 
 impl Switches {
     pub(super) fn read(top: Fields<'_>, context: &Context<'_>, issues: &mut Issues) -> Self {
-        let mut warn = |key: &str, message: String| {
-            if let Some(node) = top.node(key) {
-                issues.warning(node.place, KeyPath::Key(&KeyPath::Top, key), message);
+        let mut say = |severity, key: &str, message: String| {
+            let Some(node) = top.node(key) else { return };
+            let path = KeyPath::Key(&KeyPath::Top, key);
+            match severity {
+                Severity::Error => issues.error(node.place, path, message),
+                Severity::Warning => issues.warning(node.place, path, message),
             }
         };
         let is_set = |key| top.node(key).is_some_and(|node| !matches!(node.value, Tree::Bool(false) | Tree::Null));
@@ -53,7 +56,7 @@ impl Switches {
                      `tiers.<tier>.enabled` in the settings of hookd"
                 }
             };
-            warn("disableAllHooks", message.to_owned());
+            say(Severity::Warning, "disableAllHooks", message.to_owned());
         }
         let mut tiers = Vec::new();
         for (key, off) in [(MANAGED_ONLY, &BELOW[..]), (PLUGINS_ONLY, &BELOW_BUT_PLUGINS)] {
@@ -64,17 +67,21 @@ impl Switches {
                 }
                 Some(_) => true,
             };
-            if is_on && context.tier.is_central() {
+            if is_on && context.tier.is_central() && context.selector.is_some() {
+                let message = "switches off whole tiers, for every caller, and the source of this file has a selector: set \
+                               it in a file of a source without one";
+                say(Severity::Error, key, message.to_owned());
+            } else if is_on && context.tier.is_central() {
                 tiers.extend(off.iter().map(|tier| (*tier, key)));
             } else if is_on {
-                warn(key, "has no effect: it counts in managed and team files alone".to_owned());
+                say(Severity::Warning, key, "has no effect: it counts in managed and team files alone".to_owned());
             }
         }
         if context.tier.is_central() {
             for (key, setting) in [("allowedHttpHookUrls", "http_hosts"), ("httpHookAllowedEnvVars", "allow_env")] {
                 let message =
                     format!("binds the hooks of this file alone, those of other tiers by `tiers.<tier>.{setting}`");
-                warn(key, message);
+                say(Severity::Warning, key, message);
             }
         }
         Self {

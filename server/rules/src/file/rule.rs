@@ -79,6 +79,7 @@ pub(super) fn defaults(
             matcher: matcher.clone(),
             verdict,
             reason: reason.to_owned(),
+            selector: context.selector.clone(),
         },
     };
     events.into_iter().map(draft).collect()
@@ -148,6 +149,7 @@ impl<'n> Site<'n> {
             run_on,
             twins: None,
             bulkhead: crate::Attached::default(),
+            selector: context.selector.clone(),
         };
         self.check_handler(&rule, issues);
         self.warn(&rule, issues);

@@ -6,7 +6,7 @@ use super::*;
 use crate::{Answer, Event, Handler, Mode, Tier, Timing, claude::read_matcher, file::Patterns};
 
 /// A rule with this matcher, after `claude: ` as that agent reads it.
-fn rule(id: usize, matcher: &str) -> Arc<Rule> {
+fn rule(id: u32, matcher: &str) -> Arc<Rule> {
     let mut patterns = Patterns::default();
     let matcher = match matcher.strip_prefix("claude: ") {
         Some(text) => read_matcher(text, "PreToolUse", Event::known("PreToolUse").unwrap(), &mut patterns),
@@ -33,11 +33,12 @@ fn rule(id: usize, matcher: &str) -> Arc<Rule> {
         run_on: crate::RunOn::Server,
         twins: None,
         bulkhead: crate::Attached::default(),
+        selector: None,
     })
 }
 
 fn index(matchers: &[&str]) -> EventIndex {
-    EventIndex::new(matchers.iter().enumerate().map(|(id, matcher)| rule(id, matcher)).collect())
+    EventIndex::new((0..).zip(matchers).map(|(place, matcher)| (place, rule(place, matcher))).collect())
 }
 
 fn ids(matching: &Matching) -> Vec<&str> {

@@ -10,10 +10,11 @@ use hookd_condition::Condition;
 
 use super::{Load, LoadedFile, MAX_RULES, Memory};
 use crate::{
-    Catalog, EventIndex, Format, LoadSettings, PerTier, Problem, Rule, Severity, Source, SourceSettings, SourceState,
+    Catalog, Format, Groups, LoadSettings, PerTier, Problem, Selector, Severity, Source, SourceSettings, SourceState,
     Tier,
     disk::{Found, RuleFile, read_source},
     file::{Context, DefaultDraft, FileDraft, Patterns, RuleDraft, compile},
+    groups::by_event,
     problem::Issue,
     revision::revision,
     twins,
@@ -32,6 +33,8 @@ pub(super) struct Run<'s> {
     central: HashMap<(Tier, PathBuf), BTreeSet<Arc<Path>>>,
     /// The tiers that a file of one above switches off, by which key of which file.
     off: HashMap<Tier, (&'static str, Arc<Path>)>,
+    /// The sources that have a selector.
+    selected: Vec<(Tier, PathBuf, Arc<Selector>)>,
     is_refused: bool,
 }
 
@@ -66,6 +69,7 @@ impl<'s> Run<'s> {
             files: Vec::new(),
             central: HashMap::new(),
             off: HashMap::new(),
+            selected: Vec::new(),
             is_refused: false,
         }
     }
@@ -98,6 +102,9 @@ impl<'s> Run<'s> {
             reading.error(&settings.path, "is named twice as a source of this tier");
             SourceState::Partial
         } else {
+            if let Some(selector) = &settings.selector {
+                self.selected.push((tier, settings.path.clone(), Arc::clone(selector)));
+            }
             match read_source(&settings.path) {
                 Found::Missing => self.missing(&mut reading),
                 Found::Unreadable(message) => self.unreadable(&mut reading, message),
@@ -109,7 +116,8 @@ impl<'s> Run<'s> {
         let is_error = |problem: &&Problem| problem.severity == Severity::Error;
         let errors = reading.problems.iter().filter(is_error).map(Problem::to_string).collect::<Vec<_>>();
         self.is_refused |= tier.is_central() && !errors.is_empty();
-        self.sources.push(Source { tier, path: settings.path.clone(), state, rules: reading.rules, errors });
+        let (path, selector) = (settings.path.clone(), settings.selector.clone());
+        self.sources.push(Source { tier, path, state, rules: reading.rules, errors, selector });
         self.problems.append(&mut reading.problems);
     }
 
@@ -138,12 +146,8 @@ impl<'s> Run<'s> {
             std::mem::take(&mut self.rules).into_iter().map(|draft| (draft.rule, draft.meaning)).unzip();
         let (defaults, default_meanings): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.defaults).into_iter().map(|draft| (draft.rule, draft.meaning)).unzip();
-        let mut by_event = HashMap::<Arc<str>, Vec<Arc<Rule>>>::new();
-        for rule in &rules {
-            for event in &rule.events {
-                by_event.entry(Arc::clone(event)).or_default().push(Arc::clone(rule));
-            }
-        }
+        let groups = Groups::new(&rules, &defaults, &self.selected);
+        let for_everyone = (0..).zip(&rules).filter(|(_, rule)| rule.selector.is_none());
         let is_warning = |problem: &&Problem| problem.severity == Severity::Warning;
         // What a file switches off is so for the rules of callers too.
         let mut settings = self.settings.clone();
@@ -151,9 +155,10 @@ impl<'s> Run<'s> {
             settings.tiers.get_mut(*tier).permits.enabled = false;
         }
         Catalog {
-            revision: revision(&meanings, &default_meanings, &settings).into(),
+            revision: revision(&meanings, &default_meanings, &groups.needed_labels(), &settings).into(),
+            by_event: by_event(for_everyone),
+            groups,
             rules,
-            by_event: by_event.into_iter().map(|(event, rules)| (event, EventIndex::new(rules))).collect(),
             defaults,
             tiers: PerTier::from_fn(|tier| self.settings.tiers.get(tier).policy),
             fallbacks: self.settings.fallbacks,
@@ -245,11 +250,18 @@ impl<'s> Run<'s> {
             settings: self.settings,
             tier: reading.tier,
             file: Arc::clone(path),
+            selector: reading.settings.selector.clone(),
             patterns: &mut self.patterns,
         };
         let format = Format::of(path).unwrap_or(Format::Json);
-        let FileDraft { rules, defaults, issues, mut refused, switches_off, broken } =
+        let FileDraft { mut rules, mut defaults, issues, mut refused, switches_off, broken } =
             compile(text, format, &mut context);
+        if let Some(selector) = &reading.settings.selector {
+            let meanings = rules.iter_mut().map(|draft| &mut draft.meaning);
+            for meaning in meanings.chain(defaults.iter_mut().map(|draft| &mut draft.meaning)) {
+                *meaning = meaning.within(selector);
+            }
+        }
         for (tier, key) in switches_off {
             self.off.entry(tier).or_insert((key, Arc::clone(path)));
         }
@@ -322,7 +334,8 @@ fn share_patterns(rules: &mut [RuleDraft]) {
     let mut groups = HashMap::<_, Vec<&mut Condition>>::new();
     for rule in rules.iter_mut().filter_map(|draft| Arc::get_mut(&mut draft.rule)) {
         if let Some(when) = &mut rule.when {
-            groups.entry((rule.events.clone(), rule.matcher.as_str().to_owned())).or_default().push(when);
+            let calls = (rule.selector.clone(), rule.events.clone(), rule.matcher.as_str().to_owned());
+            groups.entry(calls).or_default().push(when);
         }
     }
     for group in groups.into_values() {

@@ -150,7 +150,7 @@ fn a_format_that_is_said_has_to_be_the_one_that_is_there() {
 fn problems_are_cut_and_sources_of_the_settings_do_not_matter() {
     let settings = LoadSettings {
         tiers: PerTier::from_fn(|tier| TierSettings {
-            sources: vec![SourceSettings { path: "/nowhere".into(), optional: false }],
+            sources: vec![SourceSettings { path: "/nowhere".into(), optional: false, selector: None }],
             ..TierSettings::new(tier)
         }),
         ..LoadSettings::default()

@@ -31,6 +31,7 @@ fn rule(tier: Tier, file: &str, program: Program) -> Rule {
         run_on: RunOn::Server,
         twins: None,
         bulkhead: crate::Attached::default(),
+        selector: None,
     }
 }
 

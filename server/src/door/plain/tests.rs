@@ -45,7 +45,7 @@ async fn serve() -> (String, Arc<Recorder>) {
     let rule = json!({ "event": "PreToolUse", "matcher": "^Bash$", "handler": { "type": "command", "command": "x" } });
     fs::write(&path, json!({ "hooks": [rule] }).to_string()).unwrap();
     let mut settings = LoadSettings::default();
-    settings.tiers.get_mut(Tier::Managed).sources = vec![SourceSettings { path, optional: false }];
+    settings.tiers.get_mut(Tier::Managed).sources = vec![SourceSettings { path, optional: false, selector: None }];
     let live = Live::start(move || Ok(settings.clone())).await.unwrap();
 
     let (drain, open, recorder) = (Drain::new(), TaskTracker::new(), Arc::new(Recorder::new(DecisionLog::silent())));

@@ -551,11 +551,12 @@ async fn a_decide_rule_can_compute_a_rewrite() {
     ]}"#;
     std::fs::write(&path, rules).unwrap();
     let mut settings = hookd_rules::LoadSettings::default();
-    settings.tiers.managed.sources = vec![hookd_rules::SourceSettings { path, optional: false }];
+    settings.tiers.managed.sources = vec![hookd_rules::SourceSettings { path, optional: false, selector: None }];
     let catalog = hookd_rules::load(&settings, &mut hookd_rules::Memory::default()).catalog.unwrap();
+    let policy = hookd_rules::Policy::of(std::sync::Arc::new(catalog), &[]).unwrap();
     let judge = async |trigger| {
         let budget = crate::evaluate::Budget::new(tokio::time::Instant::now(), Duration::from_secs(30)).unwrap();
-        crate::evaluate::evaluate(&Scripted::default(), &catalog, &std::sync::Arc::new(trigger), budget).await
+        crate::evaluate::evaluate(&Scripted::default(), &policy, &std::sync::Arc::new(trigger), budget).await
     };
     let decision = judge(call("PreToolUse", r#"{"command":"apply","id":9007199254740993}"#)).await;
     let expected = r#"{"command":"apply --dry-run","id":9007199254740993,"n":[1,2.0]}"#;

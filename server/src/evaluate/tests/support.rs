@@ -8,8 +8,8 @@ use std::{
 };
 
 use hookd_rules::{
-    Catalog, CommandHandler, DefaultRule, EventIndex, Handler, Matcher, Mode, OnError, PerTier, Program, Rule, Shell,
-    TierPolicy, Timing,
+    Catalog, CommandHandler, DefaultRule, EventIndex, Handler, Matcher, Mode, OnError, PerTier, Policy, Program, Rule,
+    Shell, TierPolicy, Timing,
 };
 use tokio::time::Instant;
 
@@ -109,6 +109,7 @@ impl Rules {
             run_on: hookd_rules::RunOn::Server,
             twins: None,
             bulkhead: hookd_rules::Attached::default(),
+            selector: None,
         });
         self
     }
@@ -133,6 +134,7 @@ impl Rules {
             matcher: Matcher::Any,
             verdict,
             reason: "by default".to_owned(),
+            selector: None,
         });
         self
     }
@@ -151,9 +153,10 @@ impl Rules {
             default.event = Arc::clone(&call.event_name);
         }
         let may_allow = self.may_allow.unwrap_or(PerTier::from_fn(|tier| tier >= Tier::Local));
+        let index = Arc::new(EventIndex::new((0..).zip(rules.iter().cloned()).collect()));
         let catalog = Catalog {
             revision: Arc::from("r1"),
-            by_event: HashMap::from([(Arc::clone(&call.event_name), EventIndex::new(rules.clone()))]),
+            by_event: HashMap::from([(Arc::clone(&call.event_name), index)]),
             rules,
             defaults: self.defaults,
             tiers: PerTier::from_fn(|tier| TierPolicy {
@@ -162,9 +165,10 @@ impl Rules {
             }),
             ..Catalog::default()
         };
+        let policy = Policy::of(Arc::new(catalog), &[]).unwrap();
         let trigger = Arc::new(call);
         let budget = Budget::new(Instant::now(), deadline).unwrap();
-        let decision = evaluate(&self.handlers, &catalog, &trigger, budget).await;
+        let decision = evaluate(&self.handlers, &policy, &trigger, budget).await;
         Judged { decision, handlers: self.handlers }
     }
 }

@@ -111,16 +111,16 @@ async fn judge<H: Handlers>(
     let offered = offers::parse(offered)?;
     let traceparent = metadata.get("traceparent").and_then(|header| header.to_str().ok());
     let left = end.saturating_duration_since(call.arrived);
-    let Begun { trigger, catalog, budget } = service.begin(call, left, traceparent, request)?;
+    let Begun { trigger, policy, budget } = service.begin(call, left, traceparent, request)?;
 
-    let offered = offers::not_in_force(offered, call.peer, &catalog.sources);
-    let gathered = service.offers.gather(call.peer, &offered, &catalog.settings, &mut wires, end).await;
+    let offered = offers::not_in_force(offered, call.peer, policy.catalog(), trigger.identity.labels.as_slice());
+    let gathered = service.offers.gather(call.peer, &offered, &policy.catalog().settings, &mut wires, end).await;
     let bounds =
         RemoteBounds { output_bytes: service.bounds.output_bytes, message_bytes: service.bounds.message_bytes };
     let link = Arc::new(Link::new());
     let (handlers, slots) = (Arc::clone(&service.handlers), Arc::clone(&service.slots));
     let remote = Remote::new(handlers, Arc::clone(&link), gathered.origins, bounds, slots);
-    let evaluation = Box::pin(evaluate_with_offered(&remote, &catalog, gathered.brought, &trigger, budget));
+    let evaluation = Box::pin(evaluate_with_offered(&remote, &policy, gathered.brought, &trigger, budget));
     let decision = wires.carry(&link, bounds.output(), evaluation).await;
     // Those that nobody waits for are started before the answer, which is the last message.
     while let Some(outgoing) = link.take() {

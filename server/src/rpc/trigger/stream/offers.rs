@@ -8,8 +8,8 @@ use std::{
 
 use hookd_proto::v1::{self, trigger_stream_request::Message as Came, trigger_stream_response::Message as Sent};
 use hookd_rules::{
-    LoadSettings, MAX_OFFERED_BYTES, MAX_OFFERED_FILE_BYTES, MAX_OFFERED_FILES, Offered, OfferedFile, OfferedTotal,
-    Severity, Source, SourceState,
+    Catalog, Fit, LabelPairs, LoadSettings, MAX_OFFERED_BYTES, MAX_OFFERED_FILE_BYTES, MAX_OFFERED_FILES, Offered,
+    OfferedFile, OfferedTotal, Severity, Source, SourceState,
 };
 use sha2::{Digest as _, Sha256};
 use tokio::{
@@ -119,11 +119,14 @@ pub(super) fn parse(offered: Vec<v1::OfferedFile>) -> Result<Vec<Offer>, NotJudg
     if violations.is_empty() { Ok(offers) } else { Err(NotJudged::Invalid(violations)) }
 }
 
-/// What is left of `offers` without the files that are sources of this hookd themselves, and whole in force: on one machine
-/// a file can be both, and no hook runs twice.
-pub(super) fn not_in_force(mut offers: Vec<Offer>, peer: Peer, sources: &[Source]) -> Vec<Offer> {
+/// What is left of `offers` without the files that are sources of this hookd themselves, whole in force and for this
+/// caller: on one machine a file can be both, and no hook runs twice.
+pub(super) fn not_in_force(mut offers: Vec<Offer>, peer: Peer, catalog: &Catalog, labels: &LabelPairs) -> Vec<Offer> {
+    let applies =
+        |source: &&Source| source.selector.as_ref().is_none_or(|selector| selector.fit(labels) == Fit::Applies);
     let is_source = |path: &Path| {
-        let mut loaded = sources.iter().filter(|source| source.state == SourceState::Loaded);
+        let sources = catalog.sources.iter().filter(applies);
+        let mut loaded = sources.filter(|source| source.state == SourceState::Loaded);
         loaded.any(|source| source.path == path || path.parent() == Some(&source.path))
     };
     // The same path on another machine is another file.
@@ -310,6 +313,8 @@ fn hash_of_hex(text: &str) -> Option<Hash> {
 
 #[cfg(test)]
 mod tests {
+    use hookd_rules::{MissingLabel, Operator, Requirement, Selector};
+
     use super::*;
 
     #[test]
@@ -322,6 +327,40 @@ mod tests {
         {
             assert_eq!(hash_of_hex(&wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_file_that_is_a_source_for_others_alone_is_taken() {
+        let operator = Operator::In(["a".to_owned()].into());
+        let requirement = Requirement { key: "tenant".to_owned(), operator };
+        let selector = Selector::new([requirement], MissingLabel::Skip).unwrap();
+        let source = |path: &str, selector: Option<&Selector>| Source {
+            tier: Tier::Shared,
+            path: path.into(),
+            state: SourceState::Loaded,
+            rules: 1,
+            errors: Vec::new(),
+            selector: selector.cloned().map(Arc::new),
+        };
+        let sources = vec![source("/all", None), source("/of-a", Some(&selector))];
+        let catalog = Catalog { sources, ..Catalog::default() };
+        let offers = ["/all/x.json", "/of-a/x.json", "/mine.json"].map(|path| Offer {
+            sha256: Arc::from(""),
+            hash: Hash::default(),
+            tier: Tier::Shared,
+            path: path.into(),
+            format: String::new(),
+        });
+        let taken = |peer, labels: &[(&str, &str)]| {
+            let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+            let labels = labels.iter().map(own).collect::<Vec<_>>();
+            let offers = not_in_force(offers.to_vec(), peer, &catalog, &labels);
+            offers.into_iter().map(|offer| offer.path.display().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(taken(Peer::Local, &[("tenant", "a")]), ["/mine.json"]);
+        assert_eq!(taken(Peer::Local, &[("tenant", "b")]), ["/of-a/x.json", "/mine.json"]);
+        assert_eq!(taken(Peer::Local, &[]), ["/of-a/x.json", "/mine.json"]);
+        assert_eq!(taken(Peer::Remote(None), &[("tenant", "a")]).len(), 3);
     }
 
     #[test]
