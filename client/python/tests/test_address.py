@@ -59,7 +59,7 @@ def test_an_empty_list_is_named() -> None:
 
 def test_options_that_do_not_fit_are_named() -> None:
     for options, problem in (
-        ({"tls": Tls()}, "TLS options are given, but no address says `https`"),
+        ({"tls": Tls(ca_file="/ca")}, "TLS options are of no use at `h:1`, expected `https://…`"),
         ({"token_file": "/nowhere"}, "the token would be sent in the clear to `h:1`, expected `https://…`"),
     ):
         with pytest.raises(AddressError) as raised:
@@ -67,7 +67,7 @@ def test_options_that_do_not_fit_are_named() -> None:
         assert str(raised.value) == problem
     with pytest.raises(AddressError, match="one of them is missing"):
         Client("https://h:1", on_unavailable=BLOCK, tls=Tls(cert_file="c.pem"))
-    with pytest.raises(OSError):
+    with pytest.raises(OSError, match="the CA file `/nowhere/ca.pem` cannot be read"):
         Client("https://h:1", on_unavailable=BLOCK, tls=Tls(ca_file="/nowhere/ca.pem"))
     with pytest.raises(OSError, match="the token file `/nowhere` cannot be read"):
         Client("127.0.0.1:1", on_unavailable=BLOCK, token_file="/nowhere")

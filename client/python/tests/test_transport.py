@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import grpc
 import pytest
 import trustme
 from hookd import AddressError, AsyncClient, CallErrorKind, Client, Gate, Refuse, Run, Tls, v1
-from support import ALLOW, Asker, Scripted, pre_tool_use, response
+from support import ALLOW, BLOCK, Asker, Scripted, dead, pre_tool_use, response
 
 
 def credentials(authority: trustme.CA, name: str, *, clients: trustme.CA | None = None) -> grpc.ServerCredentials:
@@ -36,8 +37,10 @@ def test_tls_is_spoken_and_the_server_is_checked(ask: Asker, tmp_path: Path) -> 
             Tls(ca_file=str(tmp_path / "ours.pem"), server_name="else.example"),
             Tls(ca_file=str(tmp_path / "ours.pem")),
         ):
-            error = ask.error(address, pre_tool_use(), tls=bad, rounds=1)
-            assert error.kind is CallErrorKind.UNAVAILABLE, error
+            gate = ask.gate(address, pre_tool_use(), tls=bad, on_unavailable=ALLOW)
+            assert gate.decision.error.kind is CallErrorKind.NOT_TRUSTED, gate
+            assert gate == Refuse(gate.decision.error.message, decision=gate.decision), "it buys no allow"
+            assert gate.reason.startswith(f"hookd at {address} is not asked: "), gate
         error = ask.error(server.address, pre_tool_use(), rounds=1)
         assert error.kind is CallErrorKind.UNAVAILABLE, error
 
@@ -94,14 +97,14 @@ def test_a_token_is_sent_and_read_again_when_it_changes(ask: Asker, tmp_path: Pa
 
     def sync(client: Client) -> list[Gate]:
         gates: list[Gate] = []
-        for content in ("first", "the second", "", None, "third"):
+        for content in ("first", "another", "", None, "third"):
             change(content)
             gates.append(client.trigger(pre_tool_use()))
         return gates
 
     async def asynchronous(client: AsyncClient) -> list[Gate]:
         gates: list[Gate] = []
-        for content in ("first", "the second", "", None, "third"):
+        for content in ("first", "another", "", None, "third"):
             change(content)
             gates.append(await client.trigger(pre_tool_use()))
         return gates
@@ -109,10 +112,12 @@ def test_a_token_is_sent_and_read_again_when_it_changes(ask: Asker, tmp_path: Pa
     with Scripted(answer) as server:
         do = sync if ask.kind == "threads" else asynchronous
         gates = ask(server.address, do, token_file=str(token), on_unavailable=ALLOW)
-    assert seen == ["Bearer first", "Bearer the second", "Bearer third"]
+    assert seen == ["Bearer first", "Bearer another", "Bearer third"]
     # Without its token a call is at fault: it buys no allow.
     assert [type(gate) for gate in gates] == [Run, Run, Refuse, Refuse, Run]
-    assert gates[2].reason == f"the token file `{token}` holds no token"
+    at = f"hookd at {server.address} is not asked: the token file `{token}`"
+    assert gates[2].reason == f"{at} holds no token, expected one line of visible ASCII"
+    assert gates[3].reason == f"{at} cannot be read: No such file or directory"
 
 
 @pytest.mark.parametrize("address", ["http://hookd.example:1", "10.0.0.1:1"])
@@ -120,3 +125,105 @@ def test_no_token_in_the_clear(address: str, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("secret")
     with pytest.raises(AddressError, match="in the clear"):
         Client(address, on_unavailable=ALLOW, token_file=str(tmp_path / "token"))
+
+
+def test_files_that_cannot_be_used_buy_no_allow(ask: Asker, tmp_path: Path) -> None:
+    ours = trustme.CA()
+    ca, junk = tmp_path / "ca.pem", tmp_path / "junk.pem"
+    ours.cert_pem.write_to_path(ca)
+    junk.write_text("junk")
+    with Scripted(lambda *_: response(2), credentials=credentials(ours, "hookd.example")) as server:
+        address = f"https://{server.address}"
+        unusable = f"hookd at {address} is not asked: the CA file, or the certificate and its key, cannot be used"
+        for tls in (
+            Tls(ca_file=str(junk), server_name="hookd.example"),
+            Tls(str(ca), str(junk), str(junk), "hookd.example"),
+        ):
+            gate = ask.gate(address, pre_tool_use(), tls=tls, on_unavailable=ALLOW)
+            assert gate == Refuse(unusable, decision=gate.decision)
+            assert gate.decision.error.kind is CallErrorKind.NOT_TRUSTED
+
+        def remove(client: Client | AsyncClient) -> Client | AsyncClient:
+            ca.unlink()
+            return client
+
+        tls = Tls(ca_file=str(ca), server_name="hookd.example")
+        gate = ask(address, lambda client: remove(client).trigger(pre_tool_use()), tls=tls, on_unavailable=ALLOW)
+        said = f"hookd at {address} is not asked: the CA file `{ca}` cannot be read: No such file or directory"
+        assert gate == Refuse(said, decision=gate.decision)
+
+
+def test_another_server_that_is_away_does_not_turn_want_of_trust_into_an_allow(ask: Asker, tmp_path: Path) -> None:
+    ours, other = trustme.CA(), trustme.CA()
+    other.cert_pem.write_to_path(tmp_path / "ca.pem")
+    tls = Tls(ca_file=str(tmp_path / "ca.pem"), server_name="hookd.example")
+    with Scripted(lambda *_: response(2), credentials=credentials(ours, "hookd.example")) as server:
+        for addresses in ([f"https://{server.address}", dead()], [dead(), f"https://{server.address}"]):
+            gate = ask.gate(",".join(addresses), pre_tool_use(), tls=tls, on_unavailable=ALLOW, rounds=2)
+            assert gate == Refuse(gate.reason, decision=gate.decision)
+            assert gate.decision.error.kind is CallErrorKind.NOT_TRUSTED
+            assert gate.reason.endswith(f"; tried {addresses[0]}, {addresses[1]}")
+
+
+def test_the_ca_is_read_again_when_it_changes(ask: Asker, tmp_path: Path) -> None:
+    old, young = trustme.CA(), trustme.CA()
+    ca = tmp_path / "ca.pem"
+    old.cert_pem.write_to_path(ca)
+
+    def change() -> None:
+        young.cert_pem.write_to_path(tmp_path / "new")
+        os.replace(tmp_path / "new", ca)
+
+    def sync(client: Client) -> list[Gate]:
+        first = client.trigger(pre_tool_use())
+        change()
+        return [first, client.trigger(pre_tool_use())]
+
+    async def asynchronous(client: AsyncClient) -> list[Gate]:
+        first = await client.trigger(pre_tool_use())
+        change()
+        return [first, await client.trigger(pre_tool_use())]
+
+    with Scripted(lambda *_: response(2), credentials=credentials(young, "hookd.example")) as server:
+        do = sync if ask.kind == "threads" else asynchronous
+        tls = Tls(ca_file=str(ca), server_name="hookd.example")
+        first, second = ask(f"https://{server.address}", do, tls=tls, on_unavailable=ALLOW)
+    assert isinstance(first, Refuse)
+    assert second == Run(approved=True, decision=second.decision)
+
+
+@pytest.mark.parametrize("client", [Client, AsyncClient])
+def test_a_client_is_as_the_environment_says(
+    client: type[Client] | type[AsyncClient], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ours = trustme.CA()
+    mine = ours.issue_cert("agent.example")
+    ours.cert_pem.write_to_path(tmp_path / "ca")
+    mine.cert_chain_pems[0].write_to_path(tmp_path / "cert")
+    mine.private_key_pem.write_to_path(tmp_path / "key")
+    (tmp_path / "token").write_text("secret\n")
+    tokens: list[object] = []
+
+    def answer(_: v1.TriggerRequest, context: grpc.ServicerContext) -> v1.TriggerResponse:
+        tokens.append(dict(context.invocation_metadata())["authorization"])
+        return response(2)
+
+    async def await_gate(asking: AsyncClient) -> Gate:
+        async with asking:
+            return await asking.trigger(pre_tool_use())
+
+    with Scripted(answer, credentials=credentials(ours, "127.0.0.1", clients=ours)) as server:
+        monkeypatch.setenv("HOOKD_ADDRESS", f"https://{server.address}")
+        for name in ("token", "ca", "client_cert", "client_key"):
+            monkeypatch.setenv(f"HOOKD_{name.upper()}_FILE", str(tmp_path / name.removeprefix("client_")))
+        asking = client.from_environment(on_unavailable=BLOCK)
+        if isinstance(asking, Client):
+            with asking:
+                gate = asking.trigger(pre_tool_use())
+        else:
+            gate = asyncio.run(await_gate(asking))
+    assert gate == Run(approved=True, decision=gate.decision)
+    assert tokens == ["Bearer secret"]
+    for name in ("ADDRESS", "TOKEN_FILE", "CA_FILE", "CLIENT_CERT_FILE", "CLIENT_KEY_FILE"):
+        monkeypatch.setenv(f"HOOKD_{name}", "")
+    assert repr(client.from_environment(on_unavailable=BLOCK)) == f"{client.__name__}('127.0.0.1:50051')"

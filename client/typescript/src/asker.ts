@@ -77,17 +77,20 @@ export class Asker {
     const { deadlineMs, rounds } = this.#options;
     const deadline = performance.now() + deadlineMs;
     let last: CallError | undefined;
+    // It counts more: what blocks must not turn into what `onUnavailable` lets go by another server being away.
+    let untrusted: CallError | undefined;
     for (let round = 0; round < rounds; round += 1) {
       if (round > 0 && !(await waited(round, deadline, signal))) {
         break;
       }
+      let mayBeBack = false;
       for (let place = 0; place < this.#connections.length; place += 1) {
         const asked = this.#current;
         const connection = this.#connections[asked % this.#connections.length] as Connection;
         const at = connection.address.text;
         const leftMs = deadline - performance.now();
         if (leftMs <= 0) {
-          throw deadlineExceeded(at, deadlineMs, last);
+          throw deadlineExceeded(at, deadlineMs, untrusted ?? last);
         }
         try {
           return await attempt(connection, { leftMs, signal });
@@ -97,24 +100,33 @@ export class Asker {
             throw error;
           }
           if (error.kind === "deadline-exceeded" && error.decisionId === undefined) {
-            throw deadlineExceeded(at, deadlineMs, last);
+            throw deadlineExceeded(at, deadlineMs, untrusted ?? last);
           }
-          if (error.kind !== "unavailable" || !mayRepeat()) {
+          if ((error.kind !== "unavailable" && error.kind !== "not-trusted") || !mayRepeat()) {
             throw error;
           }
-          last = error;
+          if (error.kind === "not-trusted") {
+            untrusted = error;
+          } else {
+            last = error;
+            mayBeBack = true;
+          }
         }
         // Another call may have moved on already.
         if (this.#current === asked) {
           this.#current = asked + 1;
         }
       }
+      if (!mayBeBack) {
+        break;
+      }
     }
-    if (last === undefined) {
+    const error = untrusted ?? last;
+    if (error === undefined) {
       throw deadlineExceeded("any address", deadlineMs, undefined);
     }
     const tried = this.#connections.map((connection) => connection.address.text);
-    throw tried.length > 1 ? withMore(last, `; tried ${tried.join(", ")}`) : last;
+    throw tried.length > 1 ? withMore(error, `; tried ${tried.join(", ")}`) : error;
   }
 
   /** Closes all connections. Calls in flight end. */

@@ -9,9 +9,18 @@
  * - `shed`: hookd has too many calls in flight and did not take this one.
  * - `refused`: the call itself is at fault: too large, invalid, unauthenticated, denied, not implemented, another
  *   revision.
+ * - `not-trusted`: the two ends do not trust each other, so hookd was not asked: its certificate has expired, is by an
+ *   unknown CA, or is for another name; or a file with the token, the CAs, the certificate or the key cannot be used.
  * - `not-understood`: there is an answer, but it is not understood or cannot be carried out.
  */
-export type CallErrorKind = "unavailable" | "deadline-exceeded" | "internal" | "shed" | "refused" | "not-understood";
+export type CallErrorKind =
+  | "unavailable"
+  | "deadline-exceeded"
+  | "internal"
+  | "shed"
+  | "refused"
+  | "not-trusted"
+  | "not-understood";
 
 const STATUS_CODES = [
   "OK",
@@ -65,7 +74,7 @@ export class CallError extends Error {
 
   /**
    * Whether `onUnavailable` says what happens. Otherwise it is a block where the event can block, so that a padded or
-   * broken call does not buy an allow.
+   * broken call, or broken trust, does not buy an allow.
    */
   get isUnavailable(): boolean {
     switch (this.kind) {
@@ -75,6 +84,7 @@ export class CallError extends Error {
       case "shed":
         return true;
       case "refused":
+      case "not-trusted":
       case "not-understood":
         return false;
     }
@@ -105,6 +115,7 @@ export function errorOfStatus(status: FailedStatus, at: string): CallError {
     internal: `hookd at ${at} failed: ${said}`,
     shed: `hookd at ${at} has too many calls: ${said}`,
     refused: `hookd at ${at} refused the call: ${said} (${code})`,
+    "not-trusted": `hookd at ${at} is not asked: ${said}`,
     "not-understood": `the answer of hookd at ${at} is not understood: ${said}`,
   }[kind];
   return new CallError(kind, message, {
@@ -146,6 +157,11 @@ export function notUnderstood(why: string): CallError {
   return new CallError("not-understood", `the answer of hookd cannot be carried out: ${why}`);
 }
 
+/** Nothing is said to `at`. */
+export function notTrusted(why: string, at: string): CallError {
+  return new CallError("not-trusted", `hookd at ${at} is not asked: ${oneLine(why)}`);
+}
+
 /** A request that is over the limit, and not even sent. */
 export function tooLarge(bytes: number, limit: number): CallError {
   return new CallError("refused", `the call has ${bytes} bytes, the limit is ${limit}`, { code: "RESOURCE_EXHAUSTED" });
@@ -156,11 +172,13 @@ export function unsendable(why: string): CallError {
   return new CallError("refused", `the call cannot be sent: ${oneLine(why)}`);
 }
 
-/** No answer in time; `last` is what the last finished attempt met. */
+/** No answer in time; `last` is what the last finished attempt met. Want of trust stays what it is. */
 export function deadlineExceeded(at: string, grantedMs: number, last: CallError | undefined): CallError {
   const because = last === undefined ? "" : `: ${last.message}`;
   const message = `hookd at ${at} gave no answer within ${duration(grantedMs)}${because}`;
-  return new CallError("deadline-exceeded", message, { code: "DEADLINE_EXCEEDED" });
+  return last?.kind === "not-trusted"
+    ? new CallError("not-trusted", message)
+    : new CallError("deadline-exceeded", message, { code: "DEADLINE_EXCEEDED" });
 }
 
 /** The same error with more to say. */

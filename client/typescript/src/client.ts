@@ -5,6 +5,7 @@ import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { parseAddresses } from "./address.js";
 import { Asker, type CallOptions } from "./asker.js";
 import { CallError } from "./call-error.js";
+import { ofEnvironment } from "./environment.js";
 import { gateOfAnswer, gateOfError, type Gate, type OnUnavailable } from "./gate.js";
 import {
   ExplainRequestSchema,
@@ -52,11 +53,11 @@ export interface ClientOptions {
    * set, which is also what hookd takes unless it is set otherwise.
    */
   readonly messageBytes?: number;
-  /** For `https://` addresses. */
+  /** For `https://` addresses. Other addresses must then be on this machine. */
   readonly tls?: TlsOptions;
   /**
-   * Path of a file with a token, which goes to hookd with every call as `authorization: Bearer …`. Read again while the
-   * process runs. Only for addresses where nobody else can read it: `https://`, `unix:`, and this machine.
+   * Path of a file with a token, which goes to hookd with every call as `authorization: Bearer …`. Read again when it
+   * changes. Only for addresses where nobody else can read it: `https://`, `unix:`, and this machine.
    */
   readonly tokenFile?: string;
 }
@@ -93,10 +94,10 @@ export class Client {
     if ((tls?.certFile === undefined) !== (tls?.keyFile === undefined)) {
       throw new OptionError("`tls.certFile` and `tls.keyFile` are only of use together");
     }
-    if (tls !== undefined && !parsed.some((address) => address.tls)) {
-      throw new OptionError("`tls` is set, but no address is `https://host:port`");
-    }
     const open = parsed.find((address) => !address.tls && !address.onThisMachine);
+    if ((tls?.caFile !== undefined || tls?.certFile !== undefined) && open !== undefined) {
+      throw new OptionError(`\`tls\` is of no use at \`${open.text}\`, expected \`https://host:port\``);
+    }
     if (tokenFile !== undefined && open !== undefined) {
       throw new OptionError(`a token would travel to \`${open.text}\` in the clear, expected \`https://host:port\``);
     }
@@ -109,6 +110,18 @@ export class Client {
       tls,
       tokenFile,
     });
+  }
+
+  /**
+   * A client as the environment says it: where hookd listens (`HOOKD_ADDRESS`, not set: `127.0.0.1:50051`), and the files
+   * named by `HOOKD_TOKEN_FILE`, `HOOKD_CA_FILE`, `HOOKD_CLIENT_CERT_FILE` and `HOOKD_CLIENT_KEY_FILE`. Set to nothing is
+   * not set. Nothing else reads the environment.
+   *
+   * @throws as the constructor.
+   */
+  static fromEnvironment(options: Omit<ClientOptions, "tls" | "tokenFile">): Client {
+    const { addresses, ...files } = ofEnvironment(process.env);
+    return new Client(addresses, { ...options, ...files });
   }
 
   /** The everyday calls of one agent session. */

@@ -17,7 +17,7 @@ import {
 
 import { onAbort } from "./abort.js";
 import type { Address } from "./address.js";
-import { CallError, errorOfStatus, garbled, unsendable } from "./call-error.js";
+import { CallError, errorOfStatus, garbled, notTrusted } from "./call-error.js";
 import { FreshFile } from "./fresh-file.js";
 import { retryDelayMs } from "./status-details.js";
 
@@ -27,10 +27,12 @@ const DECISION_ID = "hookd-decision-id";
 const DETAILS = "grpc-status-details-bin";
 /** How long a connection may take to be made before another address has its turn. */
 const CONNECT_TIMEOUT_MS = 5000;
+/** How Node says that the two ends did not trust each other. */
+const UNTRUSTED = /\bcertificates?\b|\baltnames\b|\bSSL routines\b|\bSSL alert\b|\bEPROTO\b/i;
 /** The package's own; a test holds the two together. */
 const VERSION = "0.1.0";
 
-/** How connections over TLS are made. Each file is read again while the process runs, so that it can be replaced. */
+/** How connections over TLS are made. Each file is read again when it changes. */
 export interface TlsOptions {
   /** Path of the certificates (PEM) of who may have signed hookd's. Absent: those that Node brings. */
   readonly caFile?: string;
@@ -82,12 +84,13 @@ export class Connection {
 
   constructor(address: Address, { messageBytes, tls, tokenFile }: ConnectionOptions) {
     this.address = address;
-    const file = (path: string | undefined) => (path === undefined ? undefined : new FreshFile(path));
+    const file = (what: string, path: string | undefined) => (path === undefined ? undefined : new FreshFile(what, path));
     if (address.tls) {
-      const [ca, cert, key] = [file(tls?.caFile), file(tls?.certFile), file(tls?.keyFile)];
+      const [ca, cert] = [file("CA file", tls?.caFile), file("client certificate", tls?.certFile)];
+      const key = file("client key", tls?.keyFile);
       this.#files = { ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) };
     }
-    this.#token = file(tokenFile);
+    this.#token = file("token file", tokenFile);
     this.#options = {
       "grpc.primary_user_agent": `hookd-client-typescript/${VERSION}`,
       "grpc.max_send_message_length": -1,
@@ -109,7 +112,7 @@ export class Connection {
 
   /** Sends `request` to the method at `path` and gives the bytes of its one answer, or throws a {@link CallError}. */
   async call(path: string, request: Uint8Array, attempt: Attempt): Promise<Buffer> {
-    const [client, metadata] = await this.#ready();
+    const [client, metadata] = this.#ready();
     const options = { deadline: Date.now() + attempt.leftMs };
     const stream = client.makeServerStreamRequest(path, asBuffer, asIs, request, metadata, options);
     let answer: Buffer | undefined;
@@ -135,7 +138,7 @@ export class Connection {
 
   /** Opens a stream to the method at `path`. */
   async open(path: string, attempt: Attempt): Promise<Opened> {
-    const [client, metadata] = await this.#ready();
+    const [client, metadata] = this.#ready();
     const options = { deadline: Date.now() + attempt.leftMs };
     const stream = client.makeBidiStreamRequest(path, asBuffer, asIs, metadata, options);
     return { stream, ended: this.#ended(client, stream, attempt) };
@@ -147,39 +150,48 @@ export class Connection {
     this.#client = undefined;
   }
 
-  async #ready(): Promise<[GrpcClient, Metadata]> {
+  #ready(): [GrpcClient, Metadata] {
     const metadata = new Metadata();
-    if (this.#files === undefined && this.#token === undefined) {
-      return [this.#channel(undefined), metadata];
-    }
     try {
       if (this.#token !== undefined) {
-        const token = (await this.#token.read("token file")).toString("utf8").trim();
-        metadata.set("authorization", `Bearer ${token}`);
+        metadata.set("authorization", `Bearer ${this.#token.readToken()}`);
       }
-      return [this.#channel(await this.#read()), metadata];
+      return [this.#channel(), metadata];
     } catch (error) {
-      throw unsendable((error as Error).message);
+      throw notTrusted((error as Error).message, this.address.text);
     }
   }
 
-  async #read(): Promise<Material | undefined> {
+  /** What the files say now. Throws where one of them cannot be read. */
+  #read(): Material | undefined {
     if (this.#files === undefined) {
       return undefined;
     }
-    const [ca = null, cert = null, key = null] = await Promise.all([
-      this.#files.ca?.read("certificates"),
-      this.#files.cert?.read("certificate"),
-      this.#files.key?.read("key"),
-    ]);
-    return { ca, cert, key };
+    const { ca, cert, key } = this.#files;
+    return { ca: ca?.read() ?? null, cert: cert?.read() ?? null, key: key?.read() ?? null };
   }
 
-  #channel(material: Material | undefined): GrpcClient {
+  #channel(): GrpcClient {
+    let material: Material | undefined;
+    try {
+      material = this.#read();
+    } catch (error) {
+      // In the middle of a rotation, perhaps: a connection that stands is left alone.
+      if (this.#client !== undefined) {
+        return this.#client;
+      }
+      throw error;
+    }
     if (this.#client !== undefined && sameMaterial(material, this.#material)) {
       return this.#client;
     }
-    const client = new GrpcClient(this.address.target, credentialsOf(material), this.#options);
+    let made: ChannelCredentials;
+    try {
+      made = credentialsOf(material);
+    } catch (error) {
+      throw new Error(`the CA file, or the certificate and its key, cannot be used: ${(error as Error).message}`);
+    }
+    const client = new GrpcClient(this.address.target, made, this.#options);
     // Calls in flight end on the old connection.
     this.#client?.close();
     this.#client = client;
@@ -250,6 +262,9 @@ export class Connection {
       ? { code: Status.UNAVAILABLE, details: `no connection within ${CONNECT_TIMEOUT_MS / 1000}s` }
       : plain(status, headers);
     const id = status.metadata.get(DECISION_ID)[0] ?? headers?.get(DECISION_ID)[0];
+    if (this.address.tls && id === undefined && code === Status.UNAVAILABLE && UNTRUSTED.test(details)) {
+      return notTrusted(details, this.address.text);
+    }
     const statusDetails = status.metadata.get(DETAILS)[0];
     return errorOfStatus(
       {
@@ -281,13 +296,13 @@ function isForeign(headers: Metadata | undefined): boolean {
 function rootCause(details: string): string {
   const [, cause = details] =
     /^No connection established\. Last error: (.*?)\.? Resolution note: /s.exec(details) ?? [];
-  const [code = ""] = /\bE[A-Z0-9]{3,}\b/.exec(cause) ?? [];
+  const [code = ""] = UNTRUSTED.test(cause) ? [] : (/\bE[A-Z0-9]{3,}\b/.exec(cause) ?? []);
   for (const [name, words] of code === "" ? [] : getSystemErrorMap().values()) {
     if (name === code) {
       return words;
     }
   }
-  return cause.replace(/^Error: /, "");
+  return cause.replace(/^Error(?: \[\w+\])?: /, "");
 }
 
 function credentialsOf(material: Material | undefined): ChannelCredentials {

@@ -161,7 +161,7 @@ test("options that make no sense are refused by name", () => {
     ["h:1", { onUnavailable: { blockExcept: "grep" } }, /^`onUnavailable` has to say/],
     ["h:1", { onUnavailable: "block", deadlineMs: 0 }, /^`deadlineMs` is 0, expected a number from 1/],
     ["h:1", { onUnavailable: "block", rounds: NaN }, /^`rounds` is NaN/],
-    ["h:1", { onUnavailable: "block", tls: { caFile: "ca" } }, /^`tls` is set, but no address is/],
+    ["h:1", { onUnavailable: "block", tls: { caFile: "ca" } }, /^`tls` is of no use at `h:1`, expected `https/],
     ["https://h:1", { onUnavailable: "block", tls: { certFile: "c" } }, /^`tls.certFile` and `tls.keyFile`/],
     ["h:1", { onUnavailable: "block", tokenFile: "t" }, /^a token would travel to `h:1` in the clear/],
   ];

@@ -13,7 +13,7 @@ import grpc.aio
 from hookd import v1
 from hookd._address import Address
 from hookd._async_session import AsyncSession
-from hookd._call_error import CallError, one_line, unreachable
+from hookd._call_error import CallError, not_trusted, unreachable
 from hookd._calls import (
     DEFAULT_DEADLINE,
     DEFAULT_MESSAGE_BYTES,
@@ -26,6 +26,7 @@ from hookd._calls import (
     Wait,
     always,
 )
+from hookd._environment import of_environment
 from hookd._fork import forks
 from hookd._gate import Gate, OnUnavailable
 from hookd._request import new_template
@@ -75,6 +76,27 @@ class AsyncClient:
             addresses, on_unavailable, deadline, rounds, message_bytes, tls, token_file
         )
         forks.watch(self)
+
+    @classmethod
+    def from_environment(
+        cls,
+        *,
+        on_unavailable: OnUnavailable,
+        deadline: float = DEFAULT_DEADLINE,
+        rounds: int = DEFAULT_ROUNDS,
+        message_bytes: int = DEFAULT_MESSAGE_BYTES,
+    ) -> AsyncClient:
+        """As `Client.from_environment`."""
+        addresses, tls, token_file = of_environment()
+        return cls(
+            addresses,
+            on_unavailable=on_unavailable,
+            deadline=deadline,
+            rounds=rounds,
+            message_bytes=message_bytes,
+            tls=tls,
+            token_file=token_file,
+        )
 
     def session(
         self,
@@ -174,13 +196,13 @@ class AsyncClient:
 
     async def _attempt(self, attempt: Attempt[AsyncConnection], send: AsyncSend) -> Outcome:
         peer = attempt.peer
-        metadata = self._calls.transport.metadata()
+        metadata = self._calls.transport.metadata(peer.address)
         if isinstance(metadata, CallError):
             return metadata
         try:
             connection = self._connection(peer)
         except OSError as error:
-            return unreachable(f"hookd cannot be reached at {peer.address.text}: {one_line(str(error))}")
+            return not_trusted(str(error), peer.address.text)
         try:
             return await send(peer, connection, attempt.timeout, metadata)
         except grpc.RpcError as error:

@@ -16,6 +16,13 @@ _DECISION_ID = "hookd-decision-id"
 _DETAILS = "grpc-status-details-bin"
 # What gRPC puts before the words of the system: where it tried, and under which code it files the failure.
 _BEFORE_CAUSE = re.compile(r"(?s:.*last error: )?(?:[A-Z_]+: ?)?(?:(?:ipv4|ipv6|unix|dns):\S+: )?")
+# How gRPC says that the two ends did not trust each other, in the words of its versions up to 1.85.
+_UNTRUSTED = re.compile(
+    r"(ssl|tls) handshake failed|verification check failed|not in peer certificate|empty address list|security handshaker",
+    re.IGNORECASE,
+)
+# What it says where the files cannot be used.
+_UNUSABLE = re.compile(r"empty address list|security handshaker", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
@@ -32,14 +39,17 @@ class CallErrorKind(enum.Enum):
     """hookd has too many calls in flight and did not take this one; `CallError.retry_after` says when to try again."""
     REFUSED = "refused"
     """The call itself is at fault: too large, invalid, unauthenticated, denied, not implemented, another revision."""
+    NOT_TRUSTED = "not_trusted"
+    """The two ends do not trust each other, so hookd was not asked: its certificate has expired, is by an unknown CA, or is
+    for another name; or a file with the token, the CAs, the certificate or the key cannot be used."""
     NOT_UNDERSTOOD = "not_understood"
     """There is an answer, but it is not understood or cannot be carried out."""
 
     @property
     def is_unavailable(self) -> bool:
         """Whether `OnUnavailable` says what happens. Otherwise it is a block where the event can block, so that a
-        padded or broken call does not buy an allow."""
-        return self not in (CallErrorKind.REFUSED, CallErrorKind.NOT_UNDERSTOOD)
+        padded or broken call, or broken trust, does not buy an allow."""
+        return self not in (CallErrorKind.REFUSED, CallErrorKind.NOT_TRUSTED, CallErrorKind.NOT_UNDERSTOOD)
 
 
 class CallError(Exception):
@@ -95,22 +105,30 @@ def unreachable(message: str) -> CallError:
     return CallError(CallErrorKind.UNAVAILABLE, message)
 
 
+def not_trusted(why: str, at: str) -> CallError:
+    """Nothing is said to `at`."""
+    return CallError(CallErrorKind.NOT_TRUSTED, f"hookd at {at} is not asked: {one_line(why)}")
+
+
 def deadline_over(at: str, granted: float, last: CallError | None) -> CallError:
-    """No answer in time; `last` is what the last finished attempt met."""
+    """No answer in time; `last` is what the last finished attempt met. Want of trust stays what it is."""
     message = f"hookd at {at} gave no answer within {_span(granted)}"
     if last is not None:
         message += f": {last.message}"
+        if last.kind is CallErrorKind.NOT_TRUSTED:
+            return CallError(last.kind, message)
     return CallError(CallErrorKind.DEADLINE_EXCEEDED, message, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
-
-
 def of_status(
-    code: grpc.StatusCode, details: str | None, metadata: dict[str, str | bytes], at: str
+    code: grpc.StatusCode, details: str | None, metadata: dict[str, str | bytes], at: str, *, tls: bool = False
 ) -> CallError:
     """What a status means; `metadata` is what came with it and before it, and `at` is the address."""
     decision_id = _text(metadata.get(_DECISION_ID))
     of_hookd = decision_id is not None
+    if tls and not of_hookd and code is grpc.StatusCode.UNAVAILABLE and _UNTRUSTED.search(details or ""):
+        unusable = "the CA file, or the certificate and its key, cannot be used"
+        return not_trusted(unusable if _UNUSABLE.search(details or "") else _root_cause(details or ""), at)
     retry_after = None
     match code:
         case grpc.StatusCode.DEADLINE_EXCEEDED:

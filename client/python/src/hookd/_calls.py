@@ -28,6 +28,8 @@ DEFAULT_MESSAGE_BYTES = 4 * 1024 * 1024
 _FIRST_BACK_OFF = 0.05
 _LONGEST_BACK_OFF = 1.0
 
+# Nothing was judged.
+UNANSWERED = frozenset((CallErrorKind.UNAVAILABLE, CallErrorKind.NOT_TRUSTED))
 _CLOSED = "the client is closed"
 
 C = TypeVar("C")
@@ -119,12 +121,15 @@ class Calls(Generic[C]):
         """Makes one attempt after another within the deadline while nobody answers, and while one more does no harm."""
         deadline = time.monotonic() + self.deadline
         last: CallError | None = None
+        # It counts more: what blocks must not turn into what `OnUnavailable` lets go by another server being away.
+        untrusted: CallError | None = None
         for round_ in range(self._rounds):
             if round_ > 0:
                 wait = _back_off(round_)
                 if time.monotonic() + wait >= deadline:
                     break
                 yield Wait(wait)
+            may_be_back = False
             for _ in self.peers:
                 if self.closed:
                     return refused_here(_CLOSED)
@@ -136,27 +141,33 @@ class Calls(Generic[C]):
                 if outcome is None:
                     continue
                 if outcome.kind is CallErrorKind.DEADLINE_EXCEEDED and outcome.decision_id is None:
-                    return deadline_over(peer.address.text, self.deadline, last)
-                if outcome.kind is not CallErrorKind.UNAVAILABLE or not may_repeat():
+                    return deadline_over(peer.address.text, self.deadline, untrusted or last)
+                if outcome.kind not in UNANSWERED or not may_repeat():
                     return outcome
                 # Another call may have moved on already.
                 if self._current == asked:
                     self._current = asked + 1
-                last = outcome
-        if last is None:
+                if outcome.kind is CallErrorKind.NOT_TRUSTED:
+                    untrusted = outcome
+                else:
+                    last, may_be_back = outcome, True
+            if not may_be_back:
+                break
+        error = untrusted or last
+        if error is None:
             return deadline_over("any address", self.deadline, None)
         if len(self.peers) > 1:
             tried = ", ".join(peer.address.text for peer in self.peers)
-            message = f"{last.message}; tried {tried}"
-            return CallError(last.kind, message, last.code, last.decision_id, last.retry_after)
-        return last
+            message = f"{error.message}; tried {tried}"
+            return CallError(error.kind, message, error.code, error.decision_id, error.retry_after)
+        return error
 
     def failed(self, peer: Peer[C], connection: C, error: Status) -> CallError:
         """What a call met that ended with a status."""
         metadata = {key: value for key, value in (error.initial_metadata() or ())}
         metadata.update((key, value) for key, value in (error.trailing_metadata() or ()))
-        failure = of_status(error.code(), error.details(), metadata, peer.address.text)
-        if failure.kind is CallErrorKind.UNAVAILABLE:
+        failure = of_status(error.code(), error.details(), metadata, peer.address.text, tls=peer.address.tls)
+        if failure.kind in UNANSWERED:
             # The next attempt is one of its own, not a look at how the last one ended.
             self.retire(peer, connection)
         return failure

@@ -11,7 +11,7 @@ import grpc
 
 from hookd import v1
 from hookd._address import Address
-from hookd._call_error import CallError, one_line, unreachable
+from hookd._call_error import CallError, not_trusted, unreachable
 from hookd._calls import (
     DEFAULT_DEADLINE,
     DEFAULT_MESSAGE_BYTES,
@@ -24,6 +24,7 @@ from hookd._calls import (
     Wait,
     always,
 )
+from hookd._environment import of_environment
 from hookd._fork import forks
 from hookd._gate import Gate, OnUnavailable
 from hookd._request import new_template
@@ -76,7 +77,7 @@ class Client:
         - `rounds`: how often the list of addresses is gone through at most while nobody answers, within the deadline;
           from 1. The wait between two rounds starts at 50 ms and doubles up to 1 s.
         - `message_bytes`: limit on the size of a request and of an answer. A larger one blocks where the event can.
-        - `tls`: how to speak TLS with addresses that say `https`.
+        - `tls`: how to speak TLS with addresses that say `https`. Other addresses must then be on this machine.
         - `token_file`: a file with a bearer token, read again when it changes. Only for `https`, this machine and unix
           sockets.
 
@@ -88,6 +89,32 @@ class Client:
         )
         self._connecting = threading.Lock()
         forks.watch(self)
+
+    @classmethod
+    def from_environment(
+        cls,
+        *,
+        on_unavailable: OnUnavailable,
+        deadline: float = DEFAULT_DEADLINE,
+        rounds: int = DEFAULT_ROUNDS,
+        message_bytes: int = DEFAULT_MESSAGE_BYTES,
+    ) -> Client:
+        """A client as the environment says it: where hookd listens (`HOOKD_ADDRESS`, not set: `127.0.0.1:50051`), and the files
+        named by `HOOKD_TOKEN_FILE`, `HOOKD_CA_FILE`, `HOOKD_CLIENT_CERT_FILE` and `HOOKD_CLIENT_KEY_FILE`. Set to nothing is
+        not set. Nothing else reads the environment.
+
+        Raises as the constructor.
+        """
+        addresses, tls, token_file = of_environment()
+        return cls(
+            addresses,
+            on_unavailable=on_unavailable,
+            deadline=deadline,
+            rounds=rounds,
+            message_bytes=message_bytes,
+            tls=tls,
+            token_file=token_file,
+        )
 
     def session(
         self,
@@ -192,13 +219,13 @@ class Client:
 
     def _attempt(self, attempt: Attempt[Connection], send: Send) -> Outcome:
         peer = attempt.peer
-        metadata = self._calls.transport.metadata()
+        metadata = self._calls.transport.metadata(peer.address)
         if isinstance(metadata, CallError):
             return metadata
         try:
             connection = self._connection(peer)
         except OSError as error:
-            return unreachable(f"hookd cannot be reached at {peer.address.text}: {one_line(str(error))}")
+            return not_trusted(str(error), peer.address.text)
         try:
             return send(peer, connection, attempt.timeout, metadata)
         except grpc.RpcError as error:

@@ -9,7 +9,7 @@ from typing import Union
 import grpc
 
 from hookd._address import Address, AddressError
-from hookd._call_error import CallError, refused_here
+from hookd._call_error import CallError, not_trusted
 from hookd._version import __version__
 
 Metadata = tuple[tuple[str, Union[str, bytes]], ...]
@@ -44,23 +44,22 @@ class Transport:
     def __init__(self, addresses: list[Address], message_bytes: int, tls: Tls | None, token_file: str | None) -> None:
         """Raises `AddressError` where the options do not fit the addresses, and `OSError` where a file cannot be
         read."""
-        asks_for_tls = [address for address in addresses if address.tls]
-        if tls is not None and not asks_for_tls:
-            raise AddressError("TLS options are given, but no address says `https`")
         if tls is not None and (tls.cert_file is None) != (tls.key_file is None):
             raise AddressError("a certificate and its key belong together, one of them is missing")
-        for address in addresses if token_file is not None else ():
-            if not address.tls and not address.local:
+        for address in addresses:
+            if address.tls or address.local:
+                continue
+            if token_file is not None:
                 raise AddressError(f"the token would be sent in the clear to `{address.text}`, expected `https://…`")
+            if tls is not None and (tls.ca_file is not None or tls.cert_file is not None):
+                raise AddressError(f"TLS options are of no use at `{address.text}`, expected `https://…`")
         self._tls = tls or Tls()
         self._message_bytes = message_bytes
         self._token_file = token_file
         self._token: tuple[tuple[int, ...], Metadata] | None = None
-        if asks_for_tls:
+        if any(address.tls for address in addresses):
             self.credentials()
-        error = self.metadata()
-        if isinstance(error, CallError):
-            raise OSError(error.message)
+        self._with_token()
 
     def options(self, address: Address) -> list[tuple[str, str | int]]:
         """The options of a channel to `address`."""
@@ -91,7 +90,9 @@ class Transport:
     def credentials(self) -> grpc.ChannelCredentials:
         """What TLS needs, as the files say now. Raises `OSError`."""
         return grpc.ssl_channel_credentials(
-            _content(self._tls.ca_file), _content(self._tls.key_file), _content(self._tls.cert_file)
+            _content("CA file", self._tls.ca_file),
+            _content("client key", self._tls.key_file),
+            _content("client certificate", self._tls.cert_file),
         )
 
     def state_of_files(self, address: Address) -> tuple[int, ...]:
@@ -101,29 +102,34 @@ class Transport:
         files = (self._tls.ca_file, self._tls.cert_file, self._tls.key_file)
         return tuple(number for path in files if path is not None for number in _state(path))
 
-    def metadata(self) -> Metadata | CallError:
+    def metadata(self, address: Address) -> Metadata | CallError:
         """What every call carries: the token, if there is one."""
+        try:
+            return self._with_token()
+        except OSError as error:
+            return not_trusted(str(error), address.text)
+
+    def _with_token(self) -> Metadata:
         path = self._token_file
         if path is None:
             return _NO_TOKEN
-        try:
-            state = _state(path)
-            if self._token is None or self._token[0] != state or not state:
-                with open(path, encoding="ascii") as file:
-                    token = file.read().strip()
-                if not token or not token.isprintable():
-                    return refused_here(f"the token file `{path}` holds no token")
-                self._token = (state, (("authorization", f"Bearer {token}"),))
-        except (OSError, ValueError) as error:
-            return refused_here(f"the token file `{path}` cannot be read: {error}")
+        state = _state(path)
+        if self._token is None or self._token[0] != state or not state:
+            token = (_content("token file", path) or b"").strip()
+            if not token or not all(0x20 < byte < 0x7F for byte in token):
+                raise OSError(f"the token file `{path}` holds no token, expected one line of visible ASCII")
+            self._token = (state, (("authorization", f"Bearer {token.decode('ascii')}"),))
         return self._token[1]
 
 
-def _content(path: str | None) -> bytes | None:
+def _content(what: str, path: str | None) -> bytes | None:
     if path is None:
         return None
-    with open(path, "rb") as file:
-        return file.read()
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise OSError(f"the {what} `{path}` cannot be read: {error.strerror}") from None
 
 
 def _state(path: str) -> tuple[int, ...]:
