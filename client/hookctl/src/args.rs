@@ -41,8 +41,8 @@ pub(crate) struct Args {
 /// What every subcommand takes.
 #[derive(Debug, Group)]
 pub(crate) struct Global {
-    /// Where hookd listens: `host:port`, `https://host:port` (TLS) or `unix:/path`; or a list with commas, of which one is
-    /// taken at random and the others in turn where it does not answer [default: HOOKD_ADDRESS, else 127.0.0.1:50051].
+    /// Where hookd listens: `host:port`, `https://host:port` (TLS) or `unix:/path`; or a list with commas, which are
+    /// asked in turn from a random one on. A name stands for all of its addresses [default: HOOKD_ADDRESS, else 127.0.0.1:50051].
     #[arg(long, global = true, value_name = "ADDRESS,…")]
     pub(crate) address: Option<Addresses>,
     #[command(flatten)]

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
     str::FromStr,
 };
@@ -99,6 +99,19 @@ impl Address {
 
     pub(crate) fn place(&self) -> &Place {
         &self.place
+    }
+
+    /// Whether it has to be looked up.
+    pub(crate) fn is_name(&self) -> bool {
+        matches!(self.place, Place::Tcp { .. }) && self.socket_address().is_none()
+    }
+
+    /// What it is without being looked up.
+    pub(crate) fn socket_address(&self) -> Option<SocketAddr> {
+        match &self.place {
+            Place::Tcp { host, port, .. } => Some(SocketAddr::new(host.parse().ok()?, *port)),
+            Place::Unix(_) => None,
+        }
     }
 
     /// What calls are addressed to. For a unix socket it is a name that stands for this machine.

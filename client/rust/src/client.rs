@@ -3,30 +3,26 @@
 #[cfg(feature = "agent-commands")]
 mod stream;
 
-use std::{
-    collections::HashMap,
-    fmt,
-    hash::{BuildHasher as _, RandomState},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use prost::{Message, bytes::Bytes};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::{
-    Address, AddressError, CallError, CallErrorKind, Credentials, Gate, OnUnavailable, Session,
+    Address, AddressError, CallError, CallErrorKind, Credentials, Gate, OnUnavailable, Resolve, Session,
+    back_off::back_off,
     credentials::{Token, addresses_of_environment},
     dial::{Dialer, KeepAlive},
-    peer::Peer,
+    failures::Failures,
+    fleet::Fleet,
     proto::{
         ExplainRequest, ExplainResponse, GetStatusRequest, GetStatusResponse, ListRulesRequest, ListRulesResponse,
         ReloadRequest, ReloadResponse, TriggerRequest, TriggerResponse,
     },
+    replica::Replica,
+    resolve::System,
     tls::Tls,
+    transport::Connection,
 };
 
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
@@ -47,7 +43,7 @@ pub struct Client {
 }
 
 /// Builds a [`Client`].
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ClientBuilder {
     addresses: Vec<Address>,
     on_unavailable: OnUnavailable,
@@ -55,18 +51,23 @@ pub struct ClientBuilder {
     rounds: u32,
     message_bytes: usize,
     credentials: Credentials,
+    keep_alive: KeepAlive,
+    resolver: Arc<dyn Resolve>,
 }
 
 struct Shared {
-    peers: Vec<Peer>,
-    dialer: Arc<Dialer>,
+    fleet: Arc<Fleet>,
     token: Option<Token>,
-    /// The peer that is asked first: a random one, then the next whenever it does not answer. Counts on, modulo.
-    current: AtomicUsize,
     on_unavailable: OnUnavailable,
     deadline: Duration,
     rounds: u32,
     message_bytes: usize,
+}
+
+/// A replica that is asked, over a connection that it has.
+struct Reached {
+    replica: Arc<Replica>,
+    connection: Connection,
 }
 
 impl Client {
@@ -99,6 +100,8 @@ impl Client {
             rounds: DEFAULT_ROUNDS,
             message_bytes: DEFAULT_MESSAGE_BYTES,
             credentials: Credentials::default(),
+            keep_alive: DEFAULT_KEEP_ALIVE,
+            resolver: Arc::new(System),
         }
     }
 
@@ -174,8 +177,18 @@ impl Client {
 /// Names the addresses.
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let addresses = self.shared.peers.iter().map(Peer::address).collect::<Vec<_>>();
-        f.debug_struct("Client").field("addresses", &addresses).finish_non_exhaustive()
+        f.debug_struct("Client").field("addresses", &self.shared.fleet.addresses()).finish_non_exhaustive()
+    }
+}
+
+/// Names addresses and files.
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder")
+            .field("addresses", &self.addresses)
+            .field("on_unavailable", &self.on_unavailable)
+            .field("credentials", &self.credentials)
+            .finish_non_exhaustive()
     }
 }
 
@@ -187,7 +200,7 @@ impl ClientBuilder {
         Self { deadline, ..self }
     }
 
-    /// How often the list of addresses is gone through at most while nobody answers, within the deadline; from 1. The
+    /// How often all replicas are gone through at most while nobody answers, within the deadline; from 1. The
     /// wait between two rounds starts at 50 ms and doubles up to 1 s. 5 unless set.
     #[must_use]
     pub fn rounds(self, rounds: u32) -> Self {
@@ -207,6 +220,20 @@ impl ClientBuilder {
         Self { credentials, ..self }
     }
 
+    /// A connection with calls in flight on which nothing has come for `interval` is asked for a sign of life, and is
+    /// given up where none comes within `timeout`; its calls go to other replicas while they have time. 10 s and 5 s unless
+    /// set. Too short a time gives up servers that are merely busy.
+    #[must_use]
+    pub fn keep_alive(self, interval: Duration, timeout: Duration) -> Self {
+        Self { keep_alive: KeepAlive { interval, timeout }, ..self }
+    }
+
+    /// Who looks up the names among the addresses. The system unless set.
+    #[must_use]
+    pub fn resolver(self, resolver: impl Resolve + 'static) -> Self {
+        Self { resolver: Arc::new(resolver), ..self }
+    }
+
     /// The client. Does not connect yet, and does not read the files of its credentials yet.
     ///
     /// # Errors
@@ -217,11 +244,11 @@ impl ClientBuilder {
             return Err(AddressError::Empty);
         }
         self.credentials.check(&self.addresses)?;
+        let token = self.credentials.token_file.clone().map(Token::new);
+        let dialer = Dialer::new(Tls::new(self.credentials), self.keep_alive);
         let shared = Shared {
-            current: AtomicUsize::new(usize::try_from(random() >> 33).unwrap_or_default()),
-            peers: self.addresses.into_iter().map(Peer::new).collect(),
-            token: self.credentials.token_file.clone().map(Token::new),
-            dialer: Arc::new(Dialer::new(Tls::new(self.credentials), DEFAULT_KEEP_ALIVE)),
+            fleet: Arc::new(Fleet::new(self.addresses, self.resolver, dialer)),
+            token,
             on_unavailable: self.on_unavailable,
             deadline: self.deadline,
             rounds: self.rounds,
@@ -238,7 +265,7 @@ impl Shared {
         request: &impl Message,
     ) -> Result<A, CallError> {
         let request = self.encoded(request)?;
-        self.ask(|peer, deadline| self.attempt(peer, path, &request, deadline), || true).await
+        self.ask(|at, deadline| self.attempt(at, path, &request, deadline), || true).await
     }
 
     fn encoded(&self, request: &impl Message) -> Result<Bytes, CallError> {
@@ -250,134 +277,109 @@ impl Shared {
     }
 
     /// Makes one attempt after another within the deadline while nobody answers, and while one more does no harm.
-    async fn ask<'s, A, F: Future<Output = Result<A, CallError>>>(
-        &'s self,
-        attempt: impl Fn(&'s Peer, Instant) -> F,
+    async fn ask<A, F: Future<Output = Result<A, CallError>>>(
+        &self,
+        attempt: impl Fn(Reached, Instant) -> F,
         may_repeat: impl Fn() -> bool,
     ) -> Result<A, CallError> {
+        let fleet = &self.fleet;
         let deadline = Instant::now().checked_add(self.deadline).unwrap_or_else(far_away);
         let mut failures = Failures::default();
+        let mut names = Vec::new();
+        let mut last_round = None;
         for round in 0..self.rounds {
             if round > 0 && !wait(round, deadline).await {
                 break;
             }
-            let mut may_be_back = false;
-            for _ in &self.peers {
-                let asked = self.current.load(Ordering::Relaxed);
-                let Some(peer) = asked.checked_rem(self.peers.len()).and_then(|at| self.peers.get(at)) else { break };
-                let error = match timeout_at(deadline, attempt(peer, deadline)).await {
-                    Ok(Ok(answer)) => return Ok(answer),
+            // Those who were asked in vain may not be there any more.
+            let Ok(known) = timeout_at(deadline, fleet.known(last_round)).await else {
+                let all = fleet.addresses().iter().map(ToString::to_string).collect::<Vec<_>>();
+                return Err(failures.late(&all.join(", "), self.deadline));
+            };
+            last_round = Some(Instant::now());
+            known.unresolved.iter().cloned().for_each(|error| failures.add(error));
+            let mut tried = Vec::new();
+            let mut again = None;
+            loop {
+                let reached = timeout_at(deadline, fleet.reach(&known, &mut tried, &mut failures)).await;
+                let Ok(reached) = reached else {
+                    return Err(failures.late(&known.names(fleet.addresses()).join(", "), self.deadline));
+                };
+                let Some((replica, connection)) = reached else { break };
+                let at = Reached { replica: Arc::clone(&replica), connection: connection.clone() };
+                let error = match timeout_at(deadline, attempt(at, deadline)).await {
+                    Ok(Ok(answer)) => {
+                        replica.has_answered();
+                        return Ok(answer);
+                    }
                     Ok(Err(error)) if error.kind != CallErrorKind::DeadlineExceeded || error.decision_id.is_some() => {
                         error
                     }
                     Ok(Err(_)) | Err(_) => {
-                        return Err(failures.late(&peer.address().to_string(), self.deadline));
+                        replica.was_silent(&connection);
+                        return Err(failures.late(replica.name(), self.deadline));
                     }
                 };
+                if error.kind == CallErrorKind::Unavailable {
+                    replica.has_failed(&connection);
+                    fleet.has_lost(&known);
+                }
                 let is_unanswered = matches!(error.kind, CallErrorKind::Unavailable | CallErrorKind::NotTrusted);
                 if !is_unanswered || !may_repeat() {
                     return Err(error);
                 }
-                may_be_back |= error.kind == CallErrorKind::Unavailable;
-                // Another call may have moved on already.
-                let next = asked.wrapping_add(1);
-                let _ = self.current.compare_exchange(asked, next, Ordering::Relaxed, Ordering::Relaxed);
                 failures.add(error);
+                // A connection that the other end has given up (it was old, or its server is new) says nothing of the
+                // replica: it has one more try on another.
+                if connection.is_closed() && again.is_none() {
+                    again = Some(replica);
+                } else {
+                    tried.push(replica);
+                }
             }
-            if !may_be_back {
+            names = known.names(fleet.addresses());
+            if !failures.may_pass() {
                 break;
             }
         }
-        Err(failures.unanswered(self.deadline, &self.peers))
+        Err(failures.unanswered(self.deadline, &names))
     }
 
     async fn attempt<A: Message + Default + 'static>(
         &self,
-        peer: &Peer,
+        at: Reached,
         path: &'static str,
         request: &Bytes,
         deadline: Instant,
     ) -> Result<A, CallError> {
-        let request = self.request(peer, request.clone(), deadline)?;
-        let connection = peer.connection(&self.dialer).await?;
-        connection.call(path, request, self.message_bytes).await.map_err(|failed| peer.error(*failed))
+        let request = self.request(&at.replica, request.clone(), deadline)?;
+        let answer = at.connection.call(path, request, self.message_bytes).await;
+        answer.map_err(|failed| at.replica.error(*failed))
     }
 
-    /// A request as `peer` gets it: with the time that is left, and with the token.
-    fn request<T>(&self, peer: &Peer, message: T, deadline: Instant) -> Result<tonic::Request<T>, CallError> {
+    /// A request as `replica` gets it: with the time that is left, and with the token.
+    fn request<T>(&self, replica: &Replica, message: T, deadline: Instant) -> Result<tonic::Request<T>, CallError> {
         let mut request = tonic::Request::new(message);
         request.set_timeout(deadline.saturating_duration_since(Instant::now()));
         if let Some(token) = &self.token {
             let header = token.header();
-            let header =
-                header.map_err(|error| CallError::not_trusted(&error.to_string(), &peer.address().to_string()))?;
+            let header = header.map_err(|error| CallError::not_trusted(&error.to_string(), replica.name()))?;
             request.metadata_mut().insert("authorization", header);
         }
         Ok(request)
     }
 }
 
-/// What the attempts of one call met.
-#[derive(Default)]
-struct Failures {
-    /// The last of those after which nobody knows whether hookd would let the call be.
-    last: Option<CallError>,
-    /// The last where the two ends do not trust each other. It counts more: what blocks must not turn into what
-    /// [`OnUnavailable`] lets go by another server being away.
-    untrusted: Option<CallError>,
-}
-
-impl Failures {
-    fn add(&mut self, error: CallError) {
-        let place = if error.kind == CallErrorKind::NotTrusted { &mut self.untrusted } else { &mut self.last };
-        *place = Some(error);
-    }
-
-    fn most(self) -> Option<CallError> {
-        self.untrusted.or(self.last)
-    }
-
-    /// There is no time left.
-    fn late(self, at: &str, granted: Duration) -> CallError {
-        let last = self.most();
-        let late = CallError::deadline(at, granted, last.as_ref());
-        match last {
-            Some(CallError { kind: CallErrorKind::NotTrusted, code, .. }) => {
-                CallError { kind: CallErrorKind::NotTrusted, code, ..late }
-            }
-            _ => late,
-        }
-    }
-
-    /// All attempts are made.
-    fn unanswered(self, granted: Duration, tried: &[Peer]) -> CallError {
-        let mut error = self.most().unwrap_or_else(|| CallError::deadline("any address", granted, None));
-        if tried.len() > 1 {
-            let tried = tried.iter().map(|peer| peer.address().to_string()).collect::<Vec<_>>();
-            error.message.push_str(&format!("; tried {}", tried.join(", ")));
-        }
-        error
-    }
-}
-
 /// Waits before `round` (from 1), between half of its back-off and all of it. `false`: the deadline is nearer.
 async fn wait(round: u32, deadline: Instant) -> bool {
-    let doubling = 1_u32.checked_shl(round.saturating_sub(1)).unwrap_or(u32::MAX);
-    let longest = FIRST_BACK_OFF.saturating_mul(doubling).min(LONGEST_BACK_OFF);
-    #[expect(clippy::cast_precision_loss, reason = "a share of a wait")]
-    let share = random() as f64 / u64::MAX as f64;
-    match Instant::now().checked_add(longest.mul_f64(share.midpoint(1.0))) {
+    let wait = back_off(FIRST_BACK_OFF, LONGEST_BACK_OFF, round.saturating_sub(1));
+    match Instant::now().checked_add(wait) {
         Some(until) if until < deadline => {
             sleep_until(until).await;
             true
         }
         _ => false,
     }
-}
-
-/// Good enough to spread clients; the standard library's hash keys are random.
-fn random() -> u64 {
-    RandomState::new().hash_one(0)
 }
 
 fn far_away() -> Instant {

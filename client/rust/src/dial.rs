@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    net::SocketAddr,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, ready},
@@ -77,17 +78,17 @@ impl Dialer {
         Self { tls, keep_alive }
     }
 
-    /// A connection to `address`, once the other end has said its first word: one that takes connections and is not
+    /// A connection to `address`, at the place that it stands for (none: a unix socket), once the other end has said its first word: one that takes connections and is not
     /// alive is none.
-    pub(crate) async fn dial(&self, address: &Address) -> Result<Connection, DialError> {
-        match timeout(CONNECT_TIMEOUT, self.connect(address)).await {
+    pub(crate) async fn dial(&self, address: &Address, at: Option<SocketAddr>) -> Result<Connection, DialError> {
+        match timeout(CONNECT_TIMEOUT, self.connect(address, at)).await {
             Ok(connection) => connection,
             Err(_) => Err(DialError::Unreachable(format!("no connection within {CONNECT_TIMEOUT:?}"))),
         }
     }
 
-    async fn connect(&self, address: &Address) -> Result<Connection, DialError> {
-        let stream = self.open(address).await?;
+    async fn connect(&self, address: &Address, at: Option<SocketAddr>) -> Result<Connection, DialError> {
+        let stream = self.open(address, at).await?;
         let refused = Refused::default();
         let (heard, mut on_heard) = oneshot::channel();
         let io = TokioIo::new(Listened { stream, heard: Some(heard), refused: Arc::clone(&refused) });
@@ -119,17 +120,18 @@ impl Dialer {
         Ok(Connection::new(sender, address.origin()))
     }
 
-    async fn open(&self, address: &Address) -> Result<Stream, DialError> {
-        let (host, port, tls) = match address.place() {
-            Place::Unix(path) => return UnixStream::connect(path).await.map(Stream::Unix).map_err(DialError::from),
-            Place::Tcp { host, port, tls } => (host, *port, *tls),
+    async fn open(&self, address: &Address, at: Option<SocketAddr>) -> Result<Stream, DialError> {
+        let (tls, at) = match (address.place(), at) {
+            (Place::Unix(path), _) => return Ok(Stream::Unix(UnixStream::connect(path).await?)),
+            (Place::Tcp { tls, .. }, Some(at)) => (*tls, at),
+            (Place::Tcp { .. }, None) => return Err(DialError::Unreachable("its place is not known".to_owned())),
         };
-        let config = if tls { Some(self.tls.config()?) } else { None };
-        let tcp = TcpStream::connect((host.as_str(), port)).await?;
         // What is plain for being local must be so: a name says nothing.
-        if !tls && address.is_local() && !tcp.peer_addr()?.ip().is_loopback() {
-            return Err(DialError::NotTrusted(format!("`{host}` is not on this machine, and there is no TLS")));
+        if !tls && address.is_local() && !at.ip().is_loopback() {
+            return Err(DialError::NotTrusted("it is not on this machine, and there is no TLS".to_owned()));
         }
+        let config = if tls { Some(self.tls.config()?) } else { None };
+        let tcp = TcpStream::connect(at).await?;
         tcp.set_nodelay(true)?;
         let Some(config) = config else { return Ok(Stream::Tcp(tcp)) };
         let name = self.server_name(address);
@@ -181,6 +183,27 @@ macro_rules! on_stream {
     };
 }
 
+impl Listened {
+    fn note(&self, error: &io::Error) {
+        if let Some(error) = tls_error(error) {
+            *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
+        }
+    }
+
+    /// What came of writing. Where that fails before the other end has said its first word, that word may be there already,
+    /// or on its way, and be why: a server that takes no such client says so, and goes away.
+    fn written<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if self.heard.is_some() && matches!(written, Poll::Ready(Err(_))) {
+            let mut word = [0; 64];
+            let mut word = ReadBuf::new(&mut word);
+            if let Err(error) = ready!(on_stream!(self, stream => Pin::new(stream).poll_read(context, &mut word))) {
+                self.note(&error);
+            }
+        }
+        written
+    }
+}
+
 impl AsyncRead for Listened {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -195,11 +218,7 @@ impl AsyncRead for Listened {
                 let _ = self.heard.take().map(|heard| heard.send(()));
             }
             Ok(()) => {}
-            Err(error) => {
-                if let Some(error) = tls_error(error) {
-                    *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
-                }
-            }
+            Err(error) => self.note(error),
         }
         Poll::Ready(read)
     }
@@ -207,7 +226,8 @@ impl AsyncRead for Listened {
 
 impl AsyncWrite for Listened {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        on_stream!(self, stream => Pin::new(stream).poll_write(context, bytes))
+        let written = on_stream!(self, stream => Pin::new(stream).poll_write(context, bytes));
+        self.written(context, written)
     }
 
     fn poll_write_vectored(
@@ -215,7 +235,8 @@ impl AsyncWrite for Listened {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        on_stream!(self, stream => Pin::new(stream).poll_write_vectored(context, slices))
+        let written = on_stream!(self, stream => Pin::new(stream).poll_write_vectored(context, slices));
+        self.written(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -227,10 +248,12 @@ impl AsyncWrite for Listened {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        on_stream!(self, stream => Pin::new(stream).poll_flush(context))
+        let written = on_stream!(self, stream => Pin::new(stream).poll_flush(context));
+        self.written(context, written)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        on_stream!(self, stream => Pin::new(stream).poll_shutdown(context))
+        let written = on_stream!(self, stream => Pin::new(stream).poll_shutdown(context));
+        self.written(context, written)
     }
 }

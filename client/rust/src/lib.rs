@@ -61,10 +61,36 @@
 //!   ([`CallErrorKind::Refused`]) and are not tried again.
 //! - *Secrets* are in no `Debug` and no error: those name files alone.
 //!
+//! # A fleet
+//!
+//! The addresses of a client are replicas of one hookd, with the same rules. A name stands for as many of them as it has
+//! addresses ([`Resolve`]); an IP address and a socket are one each.
+//!
+//! - *Whose turn it is.* Calls go round all replicas that are connected and have not just failed, each client from another
+//!   one on. The share of one that is not ready goes to all others evenly, and comes back with it. One connection for each
+//!   replica, made when its turn comes; the first call takes the first that connects, the next candidate having its try after
+//!   250 ms or as soon as one has failed.
+//! - *Connected* is a replica that has said its first word of HTTP/2 (for TLS: after the handshake), within 5 s. So one that is
+//!   paused, or refuses a client's certificate, is none.
+//! - *Lost* is a connection that breaks, that the other end gives up by GOAWAY (its age, a drain), or on which no sign of life
+//!   comes in time ([`ClientBuilder::keep_alive`], 10 s and 5 s). It is made anew in the background, calls go to the others
+//!   meanwhile. A replica that cannot be connected to, or answers `UNAVAILABLE`, rests 100 ms, and twice as long after each
+//!   further failure, up to 10 s (less a random part); where all rest, they are tried all the same. One that lets a call's whole
+//!   deadline pass in silence has to connect anew before it is asked again.
+//! - *Names* are looked up before the first call, again when what is known is 30 s old, when a replica is lost (at most each
+//!   second), and before each further round. Where that fails, those stay in use that were known.
+//! - *Tried again* is a call that got no answer: `UNAVAILABLE`, or a status of the transport's (`INTERNAL`, `UNKNOWN`,
+//!   `CANCELLED` without `hookd-decision-id`). It goes to each replica once a round (twice where its connection was closed under
+//!   it), for [`ClientBuilder::rounds`], and only within its deadline. Any other status, a shed call included, is the answer.
+//!   With commands, only while none has been run here.
+//! - *The error* of a call that nobody answered is that of its last attempt, with the address it met it at, and the list of
+//!   those that were tried; or that somebody is not trusted, where somebody is not.
+//!
 //! With the feature `agent-commands` a client can offer rule files of its own, and runs their commands on this machine:
 //! `Client::trigger_with_commands`.
 
 mod address;
+mod back_off;
 mod call_error;
 mod client;
 #[cfg(feature = "agent-commands")]
@@ -72,9 +98,12 @@ mod commands;
 mod credentials;
 mod dial;
 mod event;
+mod failures;
 mod files;
+mod fleet;
 mod gate;
-mod peer;
+mod replica;
+mod resolve;
 mod session;
 mod tls;
 mod transport;
@@ -87,5 +116,6 @@ pub use commands::{AgentCommands, AgentProgram, AgentSide, Detached, OfferTier, 
 pub use credentials::{Credentials, variables};
 pub use gate::{Decision, Gate, OnUnavailable};
 pub use hookd_proto::v1 as proto;
+pub use resolve::{Resolve, Resolved};
 pub use session::Session;
 pub use tonic::Code;

@@ -3,7 +3,10 @@
 use std::{
     marker::PhantomData,
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll},
 };
 
@@ -43,11 +46,19 @@ pub(crate) type Failed = Box<(Status, MetadataMap)>;
 pub(crate) struct Connection {
     sender: SendRequest<Body>,
     origin: Uri,
+    /// Which one it is, among all of this process.
+    number: u64,
 }
+
+static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
 
 impl Connection {
     pub(crate) fn new(sender: SendRequest<Body>, origin: Uri) -> Self {
-        Self { sender, origin }
+        Self { sender, origin, number: CONNECTIONS.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.number == other.number
     }
 
     /// Whether it takes no more calls: it is lost, or the other end has sent GOAWAY.

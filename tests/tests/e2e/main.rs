@@ -20,6 +20,8 @@ mod conditions;
 #[cfg(test)]
 mod drain;
 #[cfg(test)]
+mod fleet;
+#[cfg(test)]
 mod flood;
 #[cfg(test)]
 mod gate;

@@ -12,7 +12,7 @@ use tokio::{sync::mpsc, time::Instant};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Status, metadata::MetadataMap};
 
-use super::{Client, Peer, Shared};
+use super::{Client, Reached, Shared};
 use crate::{
     AgentCommands, AgentSide, CallError, Gate,
     commands::{Asked, run, run_detached},
@@ -52,9 +52,9 @@ impl Client {
         let start = StreamStart { trigger: Some(request.clone()), offered };
         let start = self.shared.encoded(&TriggerStreamRequest { message: Some(Sent::Start(start)) })?;
         let has_run = AtomicBool::new(false);
-        let attempt = |peer, deadline| {
+        let attempt = |at, deadline| {
             let call = Call { shared: &self.shared, request, side, has_run: &has_run, deadline };
-            call.attempt(peer, start.clone())
+            call.attempt(at, start.clone())
         };
         self.shared.ask(attempt, || !has_run.load(Ordering::Relaxed)).await
     }
@@ -76,15 +76,15 @@ struct Running<'a>(Vec<(u32, Command<'a>)>);
 type Command<'a> = Pin<Box<dyn Future<Output = CommandResult> + Send + 'a>>;
 
 impl<'a, C: AgentCommands> Call<'a, C> {
-    async fn attempt(self, peer: &'a Peer, start: Bytes) -> Result<TriggerResponse, CallError> {
+    async fn attempt(self, at: Reached, start: Bytes) -> Result<TriggerResponse, CallError> {
         let (sender, receiver) = mpsc::unbounded_channel();
         // Its other end is here.
         let _ = sender.send(start);
-        let requests = self.shared.request(peer, UnboundedReceiverStream::new(receiver), self.deadline)?;
-        let connection = peer.connection(&self.shared.dialer).await?;
+        let Reached { replica, connection } = at;
+        let requests = self.shared.request(&replica, UnboundedReceiverStream::new(receiver), self.deadline)?;
         let opened = connection.open::<TriggerStreamResponse>(PATH, requests, self.shared.message_bytes).await;
-        let (headers, mut messages) = opened.map_err(|failed| peer.error(*failed))?;
-        let error = |status: Status, headers: MetadataMap| peer.error((status, headers));
+        let (headers, mut messages) = opened.map_err(|failed| replica.error(*failed))?;
+        let error = |status: Status, headers: MetadataMap| replica.error((status, headers));
 
         let mut running = Running(Vec::new());
         let answer = loop {

@@ -4,6 +4,7 @@
 #[cfg(feature = "agent-commands")]
 mod commands;
 mod failures;
+mod fleet;
 mod server;
 mod tls;
 mod verdicts;
