@@ -16,6 +16,7 @@ use prost::bytes::Bytes;
 use crate::{
     call::{Client, ExpectedVerdict},
     drive::{Mode, Plan},
+    tls::{Pair, TlsClient},
 };
 
 /// The method that is called unless another is named.
@@ -49,6 +50,8 @@ pub(crate) struct RunArgs {
     /// The server, ADDRESS:PORT. Only loopback addresses are accepted.
     #[arg(long)]
     pub(crate) target: Target,
+    #[command(flatten)]
+    tls: TlsArgs,
     /// Closed: as many calls as `--in-flight` at all times. Open: `--rate` calls a second, come what may, each timed
     /// from the moment at which it was due.
     #[arg(long, value_enum, default_value = "closed")]
@@ -72,6 +75,23 @@ pub(crate) struct RunArgs {
     expect: Vec<ExpectedVerdict>,
     #[arg(long, value_enum, default_value = "human")]
     pub(crate) output: Output,
+}
+
+/// TLS towards the server.
+#[derive(Debug, clap::Args)]
+struct TlsArgs {
+    /// Speak TLS 1.3, and trust these authorities (PEM).
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// The name that the server's certificate has to hold.
+    #[arg(long, value_name = "NAME", default_value = "localhost", requires = "tls_ca")]
+    tls_name: String,
+    /// The certificate to show, if any (PEM).
+    #[arg(long, value_name = "FILE", requires_all = ["tls_ca", "tls_key"])]
+    tls_certificate: Option<PathBuf>,
+    /// Its private key (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
 }
 
 /// How much load, and for how long.
@@ -110,6 +130,12 @@ pub(crate) struct EchoArgs {
     /// Exact size of the `TriggerResponse` that is answered, in bytes. Several go in turns.
     #[arg(long, value_name = "N", default_value = "300")]
     pub(crate) response_bytes: Vec<usize>,
+    /// Speak TLS 1.3 with this certificate (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_certificate: Option<PathBuf>,
+    /// Its private key (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
 }
 
 /// `hookd-load compare`
@@ -140,6 +166,9 @@ pub(crate) struct CompareArgs {
     /// Threads of the load generator.
     #[arg(long, default_value_t = 1, value_parser = in_range(1..=64))]
     pub(crate) threads: usize,
+    /// Measure hookd and the echo server over TLS 1.3, with certificates made for it. Peers are left out.
+    #[arg(long)]
+    pub(crate) tls: bool,
     /// A variable for hookd's environment, such as its log filter. Its log goes to a file, as it is by default.
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = name_and_value)]
     pub(crate) environment: Vec<(String, String)>,
@@ -262,11 +291,32 @@ impl RunArgs {
         );
         Ok(Client {
             address: self.target.0,
+            tls: self.tls.client()?,
             method: self.method.clone(),
             timeout: self.load.timeout,
             bodies: bodies.into_iter().zip(expected).collect(),
         })
     }
+}
+
+impl TlsArgs {
+    /// # Errors
+    /// A file cannot be read or used.
+    fn client(&self) -> anyhow::Result<Option<TlsClient>> {
+        let own = pair(self.tls_certificate.as_ref(), self.tls_key.as_ref());
+        self.tls_ca.as_ref().map(|authority| TlsClient::new(authority, &self.tls_name, own.as_ref())).transpose()
+    }
+}
+
+impl EchoArgs {
+    /// What TLS is spoken with, if it is.
+    pub(crate) fn pair(&self) -> Option<Pair> {
+        pair(self.tls_certificate.as_ref(), self.tls_key.as_ref())
+    }
+}
+
+fn pair(certificate: Option<&PathBuf>, key: Option<&PathBuf>) -> Option<Pair> {
+    Some(Pair { certificate: certificate?.clone(), key: key?.clone() })
 }
 
 impl Part {

@@ -6,7 +6,9 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use hookd_proto::v1::Verdict;
 use http::uri::PathAndQuery;
+use hyper_util::rt::TokioIo;
 use prost::bytes::{Buf as _, BufMut as _, Bytes};
+use tokio::net::TcpStream;
 use tonic::{
     Code, Request, Status,
     client::Grpc,
@@ -17,6 +19,7 @@ use tonic::{
 use crate::{
     answers,
     drive::{Call, Refusal, Reply},
+    tls::TlsClient,
 };
 
 /// Whom to call, with what.
@@ -24,6 +27,8 @@ use crate::{
 pub(crate) struct Client {
     /// The server.
     pub(crate) address: SocketAddr,
+    /// How to speak TLS with it. `None`: plain text.
+    pub(crate) tls: Option<TlsClient>,
     /// The method.
     pub(crate) method: PathAndQuery,
     /// Deadline of each call; it also travels to the server.
@@ -70,7 +75,22 @@ pub(crate) async fn connect(client: &Client, count: usize) -> anyhow::Result<Vec
     let mut connections = Vec::with_capacity(count);
     for _ in 0..count {
         let endpoint = Endpoint::from_shared(format!("http://{}", client.address))?.connect_timeout(client.timeout);
-        let channel = endpoint.connect().await.with_context(|| format!("cannot connect to {}", client.address))?;
+        let channel = match client.tls.clone() {
+            None => endpoint.connect().await,
+            Some(tls) => {
+                let address = client.address;
+                let connect = move |_| {
+                    let tls = tls.clone();
+                    async move {
+                        let stream = TcpStream::connect(address).await?;
+                        stream.set_nodelay(true)?;
+                        tls.connect(stream).await.map(TokioIo::new)
+                    }
+                };
+                endpoint.connect_with_connector(tower::service_fn(connect)).await
+            }
+        };
+        let channel = channel.with_context(|| format!("cannot connect to {}", client.address))?;
         connections.push(Connection { grpc: Grpc::new(channel), client: Arc::clone(&shared) });
     }
     Ok(connections)

@@ -19,6 +19,7 @@ use crate::{
     print,
     report::{ratio, rounded},
     server::{Program, Server},
+    tls::{self, Pair, TlsClient},
     turns::{Candidate, Medians, Ratios, Sample, progress},
 };
 
@@ -47,6 +48,8 @@ pub(crate) struct Comparison {
     pub(crate) processors: usize,
     /// The machine's load average of a minute before the first measurement.
     pub(crate) load_average: f64,
+    /// hookd and the echo server were spoken to over TLS 1.3.
+    pub(crate) tls: bool,
     /// What was set in hookd's environment.
     pub(crate) environment: Vec<String>,
     /// Engines that were not asked, each with the reason.
@@ -218,22 +221,34 @@ const HOOKD: usize = 1;
 
 /// Puts every server into `candidates` as soon as it runs.
 async fn measure_all(args: &CompareArgs, candidates: &mut Vec<Candidate>, folder: &Path) -> anyhow::Result<Comparison> {
-    let policy = match &args.policy {
+    let mut policy = match &args.policy {
         Some(folder) => Policy::read(folder)?,
         None => Policy::built_in(folder, args.rules)?,
     };
+    let made = args.tls.then(|| tls::make(folder)).transpose()?;
+    let client = made.as_ref().map(|made| TlsClient::new(&made.authority, "localhost", None)).transpose()?;
+    let pair = made.as_ref().map(|made| &made.server);
+    if pair.is_some() {
+        policy.peers.iter_mut().for_each(|peer| peer.asked = Err("no TLS".to_owned()));
+    }
+    let mut environment = args.environment.clone();
+    if let Some(pair) = pair {
+        environment.push(("HOOKD__TLS__CERTIFICATE".to_owned(), pair.certificate.display().to_string()));
+        environment.push(("HOOKD__TLS__KEY".to_owned(), pair.key.display().to_string()));
+    }
     let load_average = load_average();
     let candidate = |name: &str, server, expects: bool| Candidate {
         name: name.to_owned(),
         server,
+        tls: client.clone(),
         method: PathAndQuery::from_static(TRIGGER),
         answers: policy.answers,
         questions: policy.questions.iter().map(|question| question.expecting(expects)).collect(),
     };
-    let server = start_hookd(&args.hookd, &policy.settings, &args.environment, folder).await?;
+    let server = start_hookd(&args.hookd, &policy.settings, &environment, folder).await?;
     candidates.push(candidate("hookd", server, true));
     let sizes = check(candidates).await?.into_iter().next().unwrap_or_default();
-    candidates.insert(ECHO, candidate("echo", start_echo(&sizes, folder).await?, false));
+    candidates.insert(ECHO, candidate("echo", start_echo(&sizes, pair, folder).await?, false));
     for peer in &policy.peers {
         candidates.extend(peer.start(folder).await?);
     }
@@ -254,6 +269,7 @@ async fn measure_all(args: &CompareArgs, candidates: &mut Vec<Candidate>, folder
         reply_bytes: mean(&sizes),
         processors: thread::available_parallelism().map_or(0, usize::from),
         load_average,
+        tls: args.tls,
         environment: args.environment.iter().map(|(name, value)| format!("{name}={value}")).collect(),
         skipped: skipped.collect(),
         ways,
@@ -334,10 +350,13 @@ fn loads(args: &CompareArgs) -> Vec<Load> {
     ]
 }
 
-async fn start_echo(sizes: &[usize], folder: &Path) -> anyhow::Result<Server> {
+async fn start_echo(sizes: &[usize], pair: Option<&Pair>, folder: &Path) -> anyhow::Result<Server> {
     let own = env::current_exe().context("the path of this program")?;
     let sizes = sizes.iter().map(|size| OsString::from(format!("--response-bytes={}", size.max(&23))));
-    let arguments = [OsString::from("echo-server")].into_iter().chain(sizes).collect::<Vec<_>>();
+    let mut arguments = [OsString::from("echo-server")].into_iter().chain(sizes).collect::<Vec<_>>();
+    if let Some(Pair { certificate, key }) = pair {
+        arguments.extend(["--tls-certificate".into(), certificate.into(), "--tls-key".into(), key.into()]);
+    }
     let program = Program { name: "echo", path: &own, arguments: &arguments, environment: &[], folder };
     Server::start(&program).await
 }

@@ -18,7 +18,7 @@ use tonic::{
     transport::{Server, server::TcpIncoming},
 };
 
-use crate::{args::EchoArgs, print};
+use crate::{args::EchoArgs, print, tls};
 
 /// Serves until the process is ended. Prints one line with the address when it listens.
 ///
@@ -28,13 +28,14 @@ pub(crate) async fn serve(args: &EchoArgs) -> anyhow::Result<()> {
     let responses = args.response_bytes.iter().map(|size| response_of(*size)).collect::<anyhow::Result<_>>()?;
     let listener =
         TcpListener::bind(args.listen.0).await.with_context(|| format!("cannot listen on {}", args.listen))?;
+    let acceptor = args.pair().map(|pair| tls::acceptor(&pair)).transpose()?;
     print(&ready_line(listener.local_addr().context("the bound address")?))?;
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-    Server::builder()
-        .add_service(HookServiceServer::new(Echo { responses, turn: AtomicUsize::new(0) }))
-        .serve_with_incoming(incoming)
-        .await
-        .context("the echo server ended")
+    let server = Server::builder().add_service(HookServiceServer::new(Echo { responses, turn: AtomicUsize::new(0) }));
+    let ended = match acceptor {
+        Some(acceptor) => server.serve_with_incoming(tls::incoming(listener, acceptor)).await,
+        None => server.serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true))).await,
+    };
+    ended.context("the echo server ended")
 }
 
 /// The line that says where the server listens, in the same form as hookd's own.

@@ -84,7 +84,7 @@ const EVALUATE_GOAL: Goal = Goal::AtMost(5.0);
 /// # Errors
 /// The process was asked to stop, or has no temporary folder. What goes wrong with one part is said in its rows.
 pub(crate) async fn goals(args: &GoalsArgs) -> anyhow::Result<bool> {
-    let outcome = compare::unless_stopped(measure(args)).await?;
+    let outcome = compare::unless_stopped(Box::pin(measure(args))).await?;
     let text = match args.output {
         TableOutput::Human => table::human(&outcome),
         TableOutput::Markdown => table::markdown(&outcome),
@@ -199,6 +199,7 @@ impl Bench<'_> {
         let candidate = Candidate {
             name: name.to_owned(),
             server,
+            tls: None,
             method: PathAndQuery::from_static(TRIGGER),
             answers: Answers::Verdict,
             questions: vec![Question { body: encoded(&event(EVENT)?), expected: Some(verdict.to_owned()) }],
@@ -221,6 +222,7 @@ impl Bench<'_> {
 
     fn compare_args(&self) -> CompareArgs {
         CompareArgs {
+            tls: false,
             hookd: self.args.hookd.clone(),
             policy: self.args.policy.clone(),
             rules: 50,

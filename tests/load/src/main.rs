@@ -3,7 +3,7 @@
 //!
 //! Read in this order: [`args`], one unary [`call`], how calls are [driven](drive) and [tallied](tally), what is
 //! [reported](report) and what [`answers`] say, servers as [child processes](server) measured in [`turns`], the [`echo`]
-//! server, the [comparison](compare), and the [`goals`] with the guard that [delays](delay) its answers. It loads only
+//! server, [TLS](tls) for all of them, the [comparison](compare), and the [`goals`] with the guard that [delays](delay) its answers. It loads only
 //! servers on this machine, and every run is bounded in count and time.
 
 use std::{
@@ -27,6 +27,7 @@ mod goals;
 mod report;
 mod server;
 mod tally;
+mod tls;
 mod turns;
 
 use args::{Args, Command, Output, RunArgs};

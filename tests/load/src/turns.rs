@@ -17,6 +17,7 @@ use crate::{
     drive::{self, Mode},
     report::{Report, ratio, rounded},
     server::{Server, Usage},
+    tls::TlsClient,
 };
 
 /// A server, and what it is asked.
@@ -25,6 +26,8 @@ pub(crate) struct Candidate {
     /// What tables call it.
     pub(crate) name: String,
     pub(crate) server: Server,
+    /// How it is spoken to. `None`: plain text.
+    pub(crate) tls: Option<TlsClient>,
     /// The method that is called.
     pub(crate) method: PathAndQuery,
     /// What it answers with.
@@ -125,6 +128,7 @@ impl Candidate {
     fn client(&self) -> Client {
         Client {
             address: self.server.address,
+            tls: self.tls.clone(),
             method: self.method.clone(),
             timeout: Duration::from_secs(5),
             bodies: self.questions.iter().map(|question| (question.body.clone(), None)).collect(),

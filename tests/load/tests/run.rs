@@ -141,3 +141,29 @@ fn wrong_usage_and_other_machines_are_refused() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "error: `--mode open` needs `--rate`\n");
 }
+
+#[test]
+fn tls_is_spoken_on_both_sides() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(["hookd.test".to_owned()]).unwrap();
+    let path = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (certificate, key) = (path("tls.crt", made.cert.pem()), path("tls.key", made.signing_key.serialize_pem()));
+    let pair = ["--tls-certificate", &certificate, "--tls-key", &key];
+    let echo = Echo::start_with(&[&["echo-server"], &pair[..]].concat(), "grpc");
+    let ca = ["--count", "20", "--tls-ca", &certificate];
+    for more in [&["--tls-name", "hookd.test"][..], &[&["--tls-name", "hookd.test"], &pair[..]].concat()] {
+        assert_eq!(echo.report(&[&ca, more].concat())["codes"], serde_json::json!({ "OK": 20 }));
+    }
+    for (arguments, why) in [(&ca[..], "certificate not valid for name \"localhost\""), (&["--count", "1"], "")] {
+        let output = echo.run(arguments);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(text.contains(why), "{text}");
+    }
+    let alone = run(&["run", "--target", "127.0.0.1:1", "--tls-key", &key]);
+    assert_eq!(alone.status.code(), Some(64));
+}

@@ -133,6 +133,7 @@ impl Peer {
         Ok(Some(Candidate {
             name: self.name.clone(),
             server: Server::start_at(&program, address).await?,
+            tls: None,
             method: asked.method.clone(),
             answers: asked.answers,
             questions: asked.questions.clone(),

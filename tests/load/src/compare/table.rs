@@ -60,8 +60,9 @@ fn heading(comparison: &Comparison) -> String {
         [] => String::new(),
         variables => format!(" with {}", variables.join(" ")),
     };
+    let tls = if comparison.tls { " over TLS 1.3" } else { "" };
     let mut text = format!(
-        "{}{environment}: {} rules in three tiers, beside a bare tonic echo server with messages of the same sizes \
+        "{}{tls}{environment}: {} rules in three tiers, beside a bare tonic echo server with messages of the same sizes \
          ({:.0} bytes in, {:.0} bytes out).\nMedians of {} rounds in turns, {} s each; servers and load generator share \
          {} processors, load average before it {:.2}. The last rows are the medians of each round's ratio.\n",
         comparison.hookd,
@@ -156,6 +157,7 @@ mod tests {
             reply_bytes: 300.0,
             processors: 2,
             load_average: 0.25,
+            tls: false,
             environment: vec!["A=b".to_owned()],
             skipped: vec!["other: skipped: no compiler".to_owned()],
             ways: vec![way],
@@ -183,6 +185,12 @@ closed loop, 1 in flight on 1 connection
   first error of engine 1.2.3: UNAVAILABLE: gone
 ";
         assert_eq!(human(&comparison()), format!("{HEADING}{table}"));
+    }
+
+    #[test]
+    fn tls_is_said() {
+        let text = human(&Comparison { tls: true, ..comparison() });
+        assert!(text.starts_with("hookd 0.1.0 over TLS 1.3 with A=b: 50 rules"), "{text}");
     }
 
     #[test]
