@@ -46,7 +46,7 @@ use crate::{
     },
     run::{BreakerSettings, BulkheadSettings, Pool, PoolError, PoolSettings},
     settings::{self, Origin, Settings, SettingsError, TlsSettings},
-    telemetry::{self, DecisionLog},
+    telemetry::{self, DecisionLog, Secrets},
 };
 use arguments::Arguments;
 use shutdown::Leaving;
@@ -182,12 +182,13 @@ impl App {
             commands_path: settings.commands_path.clone(),
             output_bytes: limits.output_bytes,
             async_in_flight: limits.async_in_flight,
+            http_ca: settings.http_handlers.ca.clone(),
             bulkheads: bulkheads(&settings),
             environment: env::vars_os().collect(),
         };
         let counting = Arc::clone(&recorder);
         let ended = move |rule: &_, ran: &_| counting.background_ended(rule, ran);
-        let pool = Arc::new(Pool::new(&pool_settings, runner.clone(), ended)?);
+        let pool = Arc::new(Pool::new(&pool_settings, runner.clone(), Secrets::default(), ended)?);
         let free = Arc::new(Semaphore::new(limits.in_flight));
         recorder.watch(gauges(&live, &free, limits.in_flight, &pool, &runner, tls.as_ref()));
 

@@ -4,6 +4,7 @@
 
 mod bulkheads;
 mod file;
+mod http_handlers;
 mod permits;
 mod print;
 mod read;
@@ -25,6 +26,7 @@ use hookd_rules::{
 };
 
 pub use bulkheads::{BulkheadSettings, TenantRate};
+pub use http_handlers::HttpHandlerSettings;
 pub use read::Origin;
 pub use tls::{ClientCertificates, Plaintext, TlsSettings, TlsVersion};
 
@@ -50,6 +52,8 @@ pub struct Settings {
     pub bulkheads: BulkheadSettings,
     /// `PATH` of commands: absolute directories, separated by colons.
     pub commands_path: String,
+    /// What http handlers are sent with.
+    pub http_handlers: HttpHandlerSettings,
     /// How the server leaves.
     pub drain: DrainSettings,
     /// What takes the place of a decision that a caller cannot carry out. Hot.
@@ -204,6 +208,7 @@ impl Settings {
                     mode: settings.mode,
                     policy: TierPolicy { may_allow: settings.may_allow, on_error: settings.on_error },
                     server_commands: settings.server_commands.allows(local),
+                    any_address: local || tier.is_central(),
                     allow_env: settings.allow_env.clone(),
                     allow_files: settings.allow_files.clone(),
                     permits: settings.permits.clone(),

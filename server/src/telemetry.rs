@@ -3,6 +3,7 @@
 pub mod call;
 mod decisions;
 mod lines;
+mod secrets;
 pub mod trace;
 
 use std::io::IsTerminal as _;
@@ -11,6 +12,7 @@ use tracing_subscriber::{EnvFilter, Registry, layer::SubscriberExt as _, util::S
 
 pub use decisions::{DecisionLog, Field};
 pub use lines::LastLines;
+pub use secrets::Secrets;
 
 use crate::settings::{LogFormat, LogSettings};
 use lines::Lines;

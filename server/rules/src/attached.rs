@@ -6,6 +6,11 @@ use std::{any::Any, fmt, sync::OnceLock};
 pub struct Attached(OnceLock<Box<dyn Any + Send + Sync>>);
 
 impl Attached {
+    /// What is kept here. `None`: nothing yet, or something of another type.
+    pub fn get<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.0.get()?.downcast_ref()
+    }
+
     /// What is kept here, made at the first use. `None`: something of another type is kept here.
     pub fn get_or_attach<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> Option<&T> {
         self.0.get_or_init(|| Box::new(make())).downcast_ref()

@@ -2,6 +2,7 @@
 
 mod handler;
 mod header;
+mod value;
 mod pattern;
 mod rule;
 
@@ -10,7 +11,7 @@ use std::{path::Path, sync::Arc};
 use hookd_json::{JsonError, Node, Place, Tree, Value};
 
 pub(crate) use self::{
-    handler::{millis, object, url},
+    handler::{millis, object, public_only, url},
     header::{can_stand_in_a_header, header_name, is_reserved_header},
     pattern::{Patterns, reason},
     rule::meaning,

@@ -20,6 +20,7 @@ mod verdict;
 mod problem;
 mod program;
 
+mod address;
 mod disk;
 mod file;
 mod load;
@@ -31,6 +32,7 @@ mod template;
 mod twins;
 mod yaml;
 
+pub use address::is_public;
 pub use attached::Attached;
 pub use catalog::{
     AskFallback, Catalog, DefaultRule, DeferFallback, Fallbacks, ModifyFallback, Source, SourceState, TierPolicy,
@@ -52,8 +54,8 @@ pub use policy::Policy;
 pub use problem::{Problem, Severity};
 pub use program::{CallFacts, CallVariables};
 pub use rule::{
-    Answer, CommandHandler, Decide, Handler, HeaderPart, HttpHandler, Mode, OnError, Program, Protocol, Rule, RunOn,
-    Shell, Timing, Worker,
+    Answer, CommandHandler, Decide, Handler, HttpHandler, Mode, OnError, Program, Protocol, Rule, RunOn, Shell, Timing,
+    ValuePart, Worker,
 };
 pub use schema::schema;
 pub use selector::{Fit, LabelPairs, MissingLabel, Operator, Requirement, Selector};

@@ -224,6 +224,7 @@ fn for_offered(settings: &LoadSettings) -> LoadSettings {
         *tier = TierSettings {
             sources: Vec::new(),
             server_commands: true,
+            any_address: false,
             allow_env: Vec::new(),
             allow_files: Vec::new(),
             ..tier.clone()

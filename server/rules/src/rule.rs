@@ -128,8 +128,8 @@ pub struct CommandHandler {
     pub program: Program,
     /// Its own time limit, already under the settings' ceiling.
     pub timeout: Duration,
-    /// Variables added to the filtered environment.
-    pub env: Vec<(String, String)>,
+    /// Variables added to the filtered environment, with their values.
+    pub env: Vec<(String, Vec<ValuePart>)>,
     /// Directory to run in, absolute. `None`: where the tier says (the rule file's directory for managed and team,
     /// the request's `cwd` below, but for workers too the rule file's directory).
     pub cwd: Option<PathBuf>,
@@ -172,14 +172,16 @@ pub struct HttpHandler {
     /// The URL, http or https, parsed once at load.
     pub url: String,
     /// Header names (lowercase) and values, in file order.
-    pub headers: Vec<(String, Vec<HeaderPart>)>,
+    pub headers: Vec<(String, Vec<ValuePart>)>,
     /// Its own time limit, already under the settings' ceiling.
     pub timeout: Duration,
+    /// Only addresses that are public may be reached: see [`crate::is_public`].
+    pub public_only: bool,
 }
 
-/// A piece of a header's value.
+/// A piece of the value of a header or of a variable.
 #[derive(Debug)]
-pub enum HeaderPart {
+pub enum ValuePart {
     /// Text as it is.
     Text(String),
     /// The value that the variable had when the rules were loaded (`${env:NAME}`).
@@ -191,6 +193,18 @@ pub enum HeaderPart {
     },
     /// The content of a file, without its last line break, read at each call (`${file:PATH}`).
     File(PathBuf),
+}
+
+impl ValuePart {
+    /// The text of `parts` that stands in the rule file itself: all of it where nothing is put in.
+    #[must_use]
+    pub fn literal(parts: &[Self]) -> String {
+        let text = |part: &Self| match part {
+            Self::Text(text) => Some(text.clone()),
+            Self::Env { .. } | Self::File(_) => None,
+        };
+        parts.iter().filter_map(text).collect()
+    }
 }
 
 /// What a handler says, be it a `decide` handler of a rule file or a program (design §5).

@@ -37,6 +37,9 @@ pub struct TierSettings {
     pub policy: TierPolicy,
     /// Whether its command rules may run on this server (design §9). Where not, each is refused at load.
     pub server_commands: bool,
+    /// Whether its http handlers may reach any address because only this machine can reach the running server, or
+    /// because the tier is a central one. Elsewhere those hosts may have any that [`Permits::http_hosts`] names.
+    pub any_address: bool,
     /// Names that `${env:NAME}` may name.
     pub allow_env: Vec<String>,
     /// Files, or directories of files, that `${file:PATH}` may name; absolute.
@@ -110,6 +113,7 @@ impl TierSettings {
                 on_error: if tier == Tier::Managed { OnError::Block } else { OnError::Allow },
             },
             server_commands: true,
+            any_address: true,
             allow_env: Vec::new(),
             allow_files: Vec::new(),
             permits: Permits::default(),
@@ -122,6 +126,11 @@ impl TierSettings {
             Some(limit) => (limit, format!("tiers.{tier}.max_timeout")),
             None => (of_all, "limits.max_handler_timeout".to_owned()),
         }
+    }
+
+    /// Whether its http handlers may reach public addresses only.
+    pub(crate) fn public_addresses_only(&self) -> bool {
+        !self.any_address && self.permits.http_hosts.is_none()
     }
 
     /// Whether `${file:PATH}` may name `path`, which is absolute and has no `..`.

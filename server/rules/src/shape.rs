@@ -180,7 +180,11 @@ static COMMAND: Object = Object {
         key("argv", Shape::Texts, "A program and its arguments, without a shell. Either this or `command`."),
         key("shell", Shape::Word(&["sh", "bash"], &[]), "The shell for `command`. Default: `sh`."),
         key("timeout", Shape::Millis, "Time limit in milliseconds. Default: 10000."),
-        key("env", Shape::TextMap, "Variables added to the environment."),
+        key(
+            "env",
+            Shape::TextMap,
+            "Variables added to the environment; `${env:NAME}` and `${file:PATH}` stand for what the settings allow the tier.",
+        ),
         key("cwd", Shape::FullText, "The directory to run in; a relative one starts at the rule file."),
         key(
             "worker",

@@ -4,8 +4,8 @@
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use hookd_rules::{
-    Catalog, Environment, Handler, HeaderPart, Load, LoadSettings, Memory, OnError, Program, Protocol, Rule, RunOn,
-    Shell, SourceSettings, Tier, Timing, load,
+    Catalog, Environment, Handler, Load, LoadSettings, Memory, OnError, Program, Protocol, Rule, RunOn, Shell,
+    SourceSettings, Tier, Timing, ValuePart, load,
 };
 use secrecy::ExposeSecret as _;
 use tempfile::TempDir;
@@ -430,11 +430,11 @@ fn headers_take_only_what_the_hook_and_the_settings_allow() {
     let [rule] = catalog.rules.as_slice() else { panic!("{:?}", catalog.rules) };
     let Handler::Http(http) = &rule.handler else { panic!("{:?}", rule.handler) };
     assert_eq!((http.url.as_str(), http.timeout), ("http://127.0.0.1:9/x", Duration::from_secs(2)));
-    let value = |parts: &[HeaderPart]| {
-        let text = |part: &HeaderPart| match part {
-            HeaderPart::Text(text) => text.clone(),
-            HeaderPart::Env { value, .. } => value.expose_secret().to_owned(),
-            HeaderPart::File(path) => panic!("{path:?}"),
+    let value = |parts: &[ValuePart]| {
+        let text = |part: &ValuePart| match part {
+            ValuePart::Text(text) => text.clone(),
+            ValuePart::Env { value, .. } => value.expose_secret().to_owned(),
+            ValuePart::File(path) => panic!("{path:?}"),
         };
         parts.iter().map(text).collect::<String>()
     };

@@ -4,8 +4,8 @@
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use hookd_rules::{
-    Answer, Catalog, Decide, Environment, Handler, HeaderPart, Load, LoadSettings, LoadedFile, Memory, Mode, OnError,
-    Program, Rule, Severity, Shell, SourceSettings, SourceState, Tier, Timing, Verdict, check_paths, load,
+    Answer, Catalog, Decide, Environment, Handler, Load, LoadSettings, LoadedFile, Memory, Mode, OnError, Program,
+    Rule, Severity, Shell, SourceSettings, SourceState, Tier, Timing, ValuePart, Verdict, check_paths, load,
 };
 use secrecy::ExposeSecret as _;
 use tempfile::TempDir;
@@ -164,7 +164,8 @@ hooks:
     let Handler::Command(command) = &rule.handler else { panic!("{rule:?}") };
     assert_eq!(command.program, Program::Shell(Shell::Bash, "./lint.sh".to_owned()));
     assert_eq!(command.timeout, Duration::from_secs(60));
-    assert_eq!(command.env, [("B".to_owned(), "1".to_owned()), ("A".to_owned(), "2".to_owned())]);
+    let env = command.env.iter().map(|(name, value)| (name.as_str(), ValuePart::literal(value)));
+    assert_eq!(env.collect::<Vec<_>>(), [("B", "1".to_owned()), ("A", "2".to_owned())]);
     assert_eq!(command.cwd, Some(place.at("rules/sub")));
     assert_eq!(command.worker.as_ref().map(|worker| (worker.pool, worker.max_calls)), Some((3, Some(9))));
     assert_eq!(catalog.rules_of("Deploy").count(), 1);
@@ -208,12 +209,7 @@ fn header_templates_take_what_the_tier_allows_and_never_show_it() {
     let Handler::Http(http) = &catalog.rules[0].handler else { panic!() };
     assert_eq!((http.url.as_str(), http.headers[0].0.as_str()), ("https://example.com/", "x-key"));
     match http.headers[0].1.as_slice() {
-        [
-            HeaderPart::Text(bearer),
-            HeaderPart::Env { name, value },
-            HeaderPart::Text(slash),
-            HeaderPart::File(file),
-        ] => {
+        [ValuePart::Text(bearer), ValuePart::Env { name, value }, ValuePart::Text(slash), ValuePart::File(file)] => {
             assert_eq!((bearer.as_str(), name.as_str(), slash.as_str()), ("Bearer ", "TOKEN", "/"));
             assert_eq!((value.expose_secret(), file), ("s3cret", &PathBuf::from("/run/secrets/a")));
         }
@@ -237,6 +233,36 @@ fn header_templates_take_what_the_tier_allows_and_never_show_it() {
     place.write("a.json", &text("${env:BAD}"));
     place.check_refused(&[
         "a.json:1:99: hooks[0].handler.headers.X-Key: the variable `BAD` holds more than printable ASCII characters",
+    ]);
+}
+
+#[test]
+fn variables_of_commands_take_what_the_tier_allows_and_any_other_text() {
+    let mut place = Place::new();
+    place.settings.environment = Environment::from_iter([("TOKEN", "s3cret")]);
+    place.settings.tiers.get_mut(Tier::Managed).allow_env = vec!["TOKEN".to_owned()];
+    place.source(Tier::Managed, "a.json", false);
+    let write = |place: &Place, value: &str, run_on: &str| {
+        let handler = format!(r#"{{"type":"command","command":"x","env":{{"KEY":"{value}"}}}}"#);
+        place.write("a.json", &format!(r#"{{"hooks":[{{"event":"Stop","runOn":"{run_on}","handler":{handler}}}]}}"#));
+    };
+    write(&place, "${HOME} ${a:b} ${env:TOKEN} ${", "server");
+    let load = place.load();
+    assert!(!format!("{load:?}").contains("s3cret"));
+    let catalog = load.catalog.unwrap();
+    let Handler::Command(command) = &catalog.rules[0].handler else { panic!() };
+    let (name, parts) = &command.env[0];
+    assert_eq!((name.as_str(), ValuePart::literal(parts).as_str()), ("KEY", "${HOME} ${a:b}  ${"));
+    assert!(
+        matches!(&parts[1], ValuePart::Env { name, value } if name == "TOKEN" && value.expose_secret() == "s3cret")
+    );
+
+    let at = "a.json:1:99: hooks[0].handler.env.KEY: ";
+    write(&place, "${env:OTHER}", "server");
+    place.check_refused(&[&format!("{at}`${{env:OTHER}}` is not in `tiers.managed.allow_env` of the settings")]);
+    write(&place, "${env:TOKEN}", "agent");
+    place.check_refused(&[
+        "a.json:1:98: hooks[0].handler.env.KEY: what `${env:…}` and `${file:…}` stand for is not sent to callers, who run this rule",
     ]);
 }
 

@@ -1,7 +1,7 @@
 //! What the settings let the rules of a tier be.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use hookd_rules::{Handler, LoadSettings, Memory, Offered, OfferedFile, Permits, SourceSettings, Tier, load};
 
@@ -24,6 +24,49 @@ fn loaded(tier: Tier, permits: Permits) -> (Option<Vec<String>>, Vec<String>) {
     let problems = load.problems.iter().map(|problem| problem.to_string().replace(&root, "")).collect();
     let ids = load.catalog.map(|catalog| catalog.rules.iter().map(|rule| rule.id.to_string()).collect());
     (ids, problems)
+}
+
+#[test]
+fn below_team_only_public_addresses_are_reached_unless_the_settings_name_the_host() {
+    let loaded = |url: &str, any_address: bool, hosts: Option<&[&str]>| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("hooks.json");
+        let rule = format!(r#"{{"hooks":[{{"id":"post","event":"Stop","handler":{{"type":"http","url":"{url}"}}}}]}}"#);
+        fs::write(&path, rule).unwrap();
+        let mut settings = LoadSettings::default();
+        let shared = settings.tiers.get_mut(Tier::Shared);
+        shared.sources.push(SourceSettings { path, optional: false });
+        shared.any_address = any_address;
+        shared.permits.http_hosts = hosts.map(|hosts| hosts.iter().map(ToString::to_string).collect());
+        let load = load(&settings, &mut Memory::default());
+        let rule = load.catalog.unwrap().rules.first().map(Arc::clone);
+        let public_only = rule.map(|rule| match &rule.handler {
+            Handler::Http(http) => http.public_only,
+            _ => panic!("another handler"),
+        });
+        let root = format!("{}/", folder.path().display());
+        (public_only, load.problems.first().map(|problem| problem.to_string().replace(&root, "")))
+    };
+    let private = |address: &str| {
+        let message = format!("`{address}` is not a public address, `tiers.shared.http_hosts` would have to name it");
+        (None, Some(format!("hooks.json:1:70: hooks[0].handler.url: {message}; rule `post` is left out")))
+    };
+    assert_eq!(loaded("http://hooks.example.com/", false, None), (Some(true), None));
+    assert_eq!(loaded("http://hooks.example.com/", true, None), (Some(false), None));
+    assert_eq!(loaded("http://hooks.example.com/", false, Some(&["hooks.example.com"])), (Some(false), None));
+    assert_eq!(loaded("http://8.8.8.8/", false, None), (Some(true), None));
+    assert_eq!(loaded("http://127.0.0.1/", true, None), (Some(false), None));
+    assert_eq!(loaded("http://127.0.0.1/", false, Some(&["127.0.0.1"])), (Some(false), None));
+    for (url, address) in [
+        ("http://127.0.0.1/", "127.0.0.1"),
+        ("http://2130706433/", "127.0.0.1"),
+        ("http://0x7f.1/", "127.0.0.1"),
+        ("http://169.254.169.254/latest", "169.254.169.254"),
+        ("http://[::ffff:10.0.0.1]/", "::ffff:10.0.0.1"),
+        ("http://[fd00:ec2::254]/", "fd00:ec2::254"),
+    ] {
+        assert_eq!(loaded(url, false, None), private(address), "{url}");
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use hookd_rules::{CallFacts, CallVariables, CommandHandler};
+use hookd_rules::{CallFacts, CallVariables, CommandHandler, ValuePart};
 use hookd_runner::{Class, Command, End, Finished, Limits, Overloaded, Runner};
 use tokio::time::Instant;
 
@@ -19,7 +19,10 @@ use super::{
     claude, cut, launch,
     output::{self, Expect},
 };
-use crate::model::{Failed, Failure, Protocol, Ran, Rule, Trigger};
+use crate::{
+    model::{Failed, Failure, Protocol, Ran, Rule, Trigger},
+    telemetry::Secrets,
+};
 
 /// Longest message that is taken from stderr, in bytes.
 const MESSAGE_BYTES: usize = 4096;
@@ -31,21 +34,30 @@ pub(super) struct Commands {
     limits: Limits,
     /// What every program finds in its environment.
     environment: Vec<(OsString, OsString)>,
+    secrets: Secrets,
 }
 
 impl Commands {
     /// `path` is the `PATH` of programs and where they are looked up, of `server` a few variables are passed on
     /// (design §5), and `output_bytes` caps each of the two outputs.
-    pub(super) fn new(runner: Runner, path: &str, server: &HashMap<OsString, OsString>, output_bytes: usize) -> Self {
+    pub(super) fn new(
+        runner: Runner,
+        path: &str,
+        server: &HashMap<OsString, OsString>,
+        output_bytes: usize,
+        secrets: Secrets,
+    ) -> Self {
         let limits = Limits { output_bytes, ..Limits::default() };
-        Self { runner, limits, environment: base_environment(path, server) }
+        Self { runner, limits, secrets, environment: base_environment(path, server) }
     }
 
     /// Runs the program and waits for its answer within `granted`, the wait for a place included. One that stays is
     /// asked instead.
     pub(super) async fn run(&self, started: Started<'_>, granted: Duration) -> Ran {
-        if let Some(workers) = worker::of(self, &started) {
-            return worker::ask(workers, started, granted).await;
+        match worker::of(self, &started) {
+            Ok(Some(workers)) => return worker::ask(workers, started, granted).await,
+            Ok(None) => {}
+            Err(failed) => return Ran::said(Err(failed)),
         }
         let class = class(started.rule);
         let expect = Expect::of(started.rule, started.trigger);
@@ -65,7 +77,7 @@ impl Commands {
     /// Takes a place in the background at once; the run itself is the future. For a program that stays, the future takes
     /// the place.
     pub(super) fn run_background(&self, started: Started<'_>) -> Result<Running, Failed> {
-        if let Some(workers) = worker::of(self, &started) {
+        if let Some(workers) = worker::of(self, &started)? {
             return Ok(Box::pin(worker::ask_in_background(Arc::clone(workers), started)));
         }
         let timeout = started.handler.timeout;
@@ -84,18 +96,22 @@ impl Commands {
     fn command(&self, started: Started<'_>) -> Result<Command, Failed> {
         let Started { rule, trigger, handler, stdin } = started;
         let (argv, own) = program(rule, trigger, handler)?;
-        Ok(Command { argv, env: self.env(own.into_iter(), handler), cwd: directory(rule, trigger, handler), stdin })
+        Ok(Command { argv, env: self.env(own.into_iter(), handler)?, cwd: directory(rule, trigger, handler), stdin })
     }
 
     fn env(
         &self,
         variables: impl Iterator<Item = (OsString, OsString)>,
         handler: &CommandHandler,
-    ) -> Vec<(OsString, OsString)> {
+    ) -> Result<Vec<(OsString, OsString)>, Failed> {
         let mut env = self.environment.clone();
         env.extend(variables);
-        env.extend(handler.env.iter().map(|(name, value)| (name.into(), value.into())));
-        env
+        for (name, value) in &handler.env {
+            let place = format!("variable `{name}`");
+            let value = self.secrets.render(value, &place).map_err(|why| Failed::new(Failure::DidNotStart, why))?;
+            env.push((name.into(), value.into()));
+        }
+        Ok(env)
     }
 }
 
@@ -170,7 +186,9 @@ pub(super) fn for_the_caller(
     let (argv, own) = program(rule, trigger, handler)?;
     let text = |text: OsString| text.to_string_lossy().into_owned();
     let env = own.into_iter().map(|(name, value)| (text(name), text(value)));
-    Ok((argv.into_iter().map(text).collect(), env.chain(handler.env.iter().cloned()).collect()))
+    // A rule that the caller runs has no secrets: that is an error of its file.
+    let of_rule = handler.env.iter().map(|(name, value)| (name.clone(), ValuePart::literal(value)));
+    Ok((argv.into_iter().map(text).collect(), env.chain(of_rule).collect()))
 }
 
 /// What does not depend on the event. Nothing else of the server's environment is passed on.

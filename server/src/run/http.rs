@@ -6,6 +6,7 @@ mod headers;
 use std::{
     collections::HashMap,
     ffi::OsString,
+    path::Path,
     sync::atomic::{AtomicBool, AtomicU16, Ordering},
     time::Duration,
 };
@@ -20,7 +21,10 @@ use super::{
     cut,
     output::{self, Expect},
 };
-use crate::model::{Failed, Failure, Ran, Rule, Trigger};
+use crate::{
+    model::{Failed, Failure, Ran, Rule, Trigger},
+    telemetry::Secrets,
+};
 
 /// Longest body that is told of an answer that is not 2xx, in bytes.
 const MESSAGE_BYTES: usize = 4096;
@@ -28,8 +32,12 @@ const MESSAGE_BYTES: usize = 4096;
 /// Sends the requests of http handlers.
 #[derive(Debug)]
 pub(super) struct Http {
-    client: Client,
+    /// Reaches any address.
+    open: Client,
+    /// Reaches public addresses only.
+    public: Client,
     output_bytes: usize,
+    secrets: Secrets,
 }
 
 /// One request to send.
@@ -51,9 +59,17 @@ struct Seen {
 }
 
 impl Http {
-    /// `server` is where proxies are named; `output_bytes` caps the body of an answer.
-    pub(super) fn new(server: &HashMap<OsString, OsString>, output_bytes: usize) -> Result<Self, HttpError> {
-        Ok(Self { client: Client::new(server)?, output_bytes })
+    /// `server` is where proxies are named, `ca` a file of authorities in PEM that are trusted besides the system's;
+    /// `output_bytes` caps the body of an answer.
+    pub(super) fn new(
+        server: &HashMap<OsString, OsString>,
+        ca: Option<&Path>,
+        output_bytes: usize,
+        secrets: Secrets,
+    ) -> Result<Self, HttpError> {
+        let authorities = ca.map(client::authorities).transpose()?.unwrap_or_default();
+        let (open, public) = (Client::new(server, &authorities)?, Client::to_public_addresses(&authorities)?);
+        Ok(Self { open, public, output_bytes, secrets })
     }
 
     /// Sends the request and waits for the whole answer within `granted`.
@@ -85,7 +101,8 @@ impl Http {
 
     /// The body of the answer, if it is one of success.
     async fn exchange(&self, post: Post<'_>, seen: &Seen) -> Result<String, Failed> {
-        let mut response = self.client.send(request(post).await?, &seen.retried).await?;
+        let client = if post.handler.public_only { &self.public } else { &self.open };
+        let mut response = client.send(request(post, &self.secrets)?, &seen.retried).await?;
         let status = response.status();
         if !status.is_success() {
             seen.refused.store(status.as_u16(), Ordering::Relaxed);
@@ -109,9 +126,9 @@ impl Http {
     }
 }
 
-async fn request(post: Post<'_>) -> Result<Request, Failed> {
+fn request(post: Post<'_>, secrets: &Secrets) -> Result<Request, Failed> {
     let cannot = |why: String| Failed::new(Failure::DidNotStart, why);
-    let headers = headers::headers(&post.handler.headers, &post.trigger.traceparent).await.map_err(cannot)?;
+    let headers = headers::headers(&post.handler.headers, &post.trigger.traceparent, secrets).map_err(cannot)?;
     let url =
         reqwest::Url::parse(&post.handler.url).map_err(|error| cannot(format!("the url cannot be used: {error}")))?;
     let mut request = Request::new(reqwest::Method::POST, url);

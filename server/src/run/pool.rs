@@ -1,6 +1,6 @@
 //! All handlers under one roof: those whose answer is waited for, and those in the background (law 6).
 
-use std::{collections::HashMap, ffi::OsString, fmt, sync::Arc, time::Duration};
+use std::{collections::HashMap, ffi::OsString, fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use hookd_rules::{Handler, Mode, RunOn};
 use hookd_runner::Runner;
@@ -20,7 +20,10 @@ use super::{
     input::{self, Asked},
     remote,
 };
-use crate::model::{Failed, Failure, Ran, Rule};
+use crate::{
+    model::{Failed, Failure, Ran, Rule},
+    telemetry::Secrets,
+};
 
 /// What handlers run with.
 #[derive(Clone)]
@@ -31,6 +34,8 @@ pub struct PoolSettings {
     pub output_bytes: usize,
     /// Handlers in the background at a time.
     pub async_in_flight: usize,
+    /// A file of authorities in PEM that https handlers trust besides the system's.
+    pub http_ca: Option<PathBuf>,
     /// What keeps handlers and tenants from taking all places.
     pub bulkheads: BulkheadSettings,
     /// The environment of the server. Commands get a few variables of it (design §5), http handlers its proxies.
@@ -44,6 +49,7 @@ impl fmt::Debug for PoolSettings {
             .field("commands_path", &self.commands_path)
             .field("output_bytes", &self.output_bytes)
             .field("async_in_flight", &self.async_in_flight)
+            .field("http_ca", &self.http_ca)
             .field("bulkheads", &self.bulkheads)
             .finish_non_exhaustive()
     }
@@ -70,6 +76,7 @@ pub struct Pool {
     jobs: TaskTracker,
     cancel: CancellationToken,
     runtime: Handle,
+    secrets: Secrets,
     ended: Arc<Ended>,
 }
 
@@ -80,25 +87,27 @@ impl fmt::Debug for Pool {
 }
 
 impl Pool {
-    /// A pool that starts its programs with `runner` and tells `ended` of every handler that ended in the background.
+    /// A pool that starts its programs with `runner`, knows the secrets that it hands out by `secrets`, and tells `ended` of every handler that ended in the background.
     ///
     /// # Errors
     /// [`PoolError`] where a proxy of the environment cannot be used, or outside of a runtime.
     pub fn new(
         settings: &PoolSettings,
         runner: Runner,
+        secrets: Secrets,
         ended: impl Fn(&Rule, &Ran) + Send + Sync + 'static,
     ) -> Result<Self, PoolError> {
-        let PoolSettings { commands_path, output_bytes, async_in_flight, bulkheads, environment } = settings;
+        let PoolSettings { commands_path, output_bytes, async_in_flight, http_ca, bulkheads, environment } = settings;
         Ok(Self {
-            commands: Commands::new(runner, commands_path, environment, *output_bytes),
-            http: Arc::new(Http::new(environment, *output_bytes)?),
+            commands: Commands::new(runner, commands_path, environment, *output_bytes, secrets.clone()),
+            http: Arc::new(Http::new(environment, http_ca.as_deref(), *output_bytes, secrets.clone())?),
             bulkheads: Bulkheads::new(*bulkheads),
             places: Arc::new(Semaphore::new((*async_in_flight).min(Semaphore::MAX_PERMITS))),
             async_in_flight: *async_in_flight,
             jobs: TaskTracker::new(),
             cancel: CancellationToken::new(),
             runtime: Handle::try_current()?,
+            secrets,
             ended: Arc::new(ended),
         })
     }
@@ -224,7 +233,7 @@ impl Handlers for Pool {
             Handler::Command(_) | Handler::Http(_) => Some(self.bulkheads.enter_background(&job.rule)?),
         };
         let running = self.start(&job)?;
-        let (cancel, ended) = (self.cancel.clone(), Arc::clone(&self.ended));
+        let (cancel, ended, secrets) = (self.cancel.clone(), Arc::clone(&self.ended), self.secrets.clone());
         self.runtime.spawn(async move {
             let (_token, _place) = (token, place);
             let started = Instant::now();
@@ -238,7 +247,7 @@ impl Handlers for Pool {
             if let Some(entered) = entered {
                 entered.ended(&ran, true);
             }
-            log(&job, &ran);
+            log(&job, &ran, &secrets);
             ended(&job.rule, &ran);
         });
         Ok(())
@@ -246,7 +255,7 @@ impl Handlers for Pool {
 }
 
 /// One line for each end, without outputs; for a shadow rule it says what the rule would have given.
-fn log(job: &Job, ran: &Ran) {
+fn log(job: &Job, ran: &Ran, secrets: &Secrets) {
     let (outcome, failure) = match &ran.said {
         Ok(answer) => (answer.verdict.name(), None),
         Err(failed) => ("failed", Some(failed.kind.name())),
@@ -266,7 +275,7 @@ fn log(job: &Job, ran: &Ran) {
         "handler in the background ended",
     );
     if let Err(failed) = &ran.said {
-        tracing::debug!(rule = &*rule.id, decision_id = trigger.decision_id, message = %failed, "why it failed");
+        tracing::debug!(rule = &*rule.id, decision_id = trigger.decision_id, message = %secrets.mask(&failed.message), "why it failed");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use hookd_rules::{CommandHandler, Handler, HeaderPart, HttpHandler, Matcher, Mode, Program, Shell, Timing};
+use hookd_rules::{CommandHandler, Handler, HttpHandler, Matcher, Mode, Program, Shell, Timing, ValuePart};
 use hookd_runner::{Capacity, Runner};
 use tokio::sync::mpsc;
 
@@ -10,6 +10,7 @@ use super::{BulkheadSettings, Call, Handlers as _, Job, Pool, PoolSettings};
 use crate::model::{
     Answer, Capabilities, Event, Failed, Failure, Form, Identity, Ran, Rule, Session, Tier, ToolCall, Trigger, Verdict,
 };
+use crate::telemetry::Secrets;
 
 /// A limit that is never reached.
 pub(super) const LONG: Duration = Duration::from_secs(120);
@@ -79,8 +80,8 @@ pub(super) fn command(tier: Tier, program: Program) -> Rule {
     rule(tier, Handler::Command(CommandHandler { program, timeout: LONG, env: Vec::new(), cwd: None, worker: None }))
 }
 
-pub(super) fn http(tier: Tier, url: String, headers: Vec<(String, Vec<HeaderPart>)>) -> Rule {
-    rule(tier, Handler::Http(HttpHandler { url, headers, timeout: LONG }))
+pub(super) fn http(tier: Tier, url: String, headers: Vec<(String, Vec<ValuePart>)>) -> Rule {
+    rule(tier, Handler::Http(HttpHandler { url, headers, timeout: LONG, public_only: false }))
 }
 
 /// A pool with `PATH` and `environment` of the server, which tells its ends to the receiver.
@@ -94,6 +95,7 @@ pub(super) fn pool(
         commands_path: path.to_owned(),
         output_bytes: 1024 * 1024,
         async_in_flight,
+        http_ca: None,
         bulkheads: BulkheadSettings {
             slots: 64,
             tenant_slots: 16,
@@ -106,7 +108,7 @@ pub(super) fn pool(
         environment: environment.iter().map(|(name, value)| (name.into(), value.into())).collect(),
     };
     let ended = move |_: &Rule, ran: &Ran| sender.send(ran.clone()).unwrap();
-    (Pool::new(&settings, Runner::new(Capacity::default()), ended).unwrap(), receiver)
+    (Pool::new(&settings, Runner::new(Capacity::default()), Secrets::default(), ended).unwrap(), receiver)
 }
 
 pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin";

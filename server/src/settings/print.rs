@@ -20,6 +20,7 @@ pub(super) fn tree(settings: &Settings) -> Value {
         limits,
         bulkheads,
         commands_path,
+        http_handlers,
         drain,
         fallbacks,
         log,
@@ -54,6 +55,7 @@ pub(super) fn tree(settings: &Settings) -> Value {
             "tenant_burst": number_or_off(bulkheads.tenant_rate.map(|rate| rate.burst)),
         },
         "commands": { "path": commands_path },
+        "http_handlers": { "ca": http_handlers.ca },
         "drain": { "min_delay": duration(drain.min_delay), "limit": duration(drain.limit) },
         "fallbacks": {
             "ask": match fallbacks.ask { AskFallback::Block => "block", AskFallback::Allow => "allow" },

@@ -12,7 +12,7 @@ use hookd_rules::{AskFallback, DeferFallback, Fallbacks, Mode, ModifyFallback, O
 
 use super::{
     DrainSettings, Http2Settings, Limits, Listen, LogFormat, LogSettings, ServerCommands, Settings, SettingsError,
-    TierSettings, bulkheads, default_sources, permits,
+    TierSettings, bulkheads, default_sources, http_handlers, permits,
     section::{Reading, Section, absolute, text},
     tls,
 };
@@ -96,6 +96,7 @@ fn resolve(mut top: Section<'_, '_>, working_directory: &Path) -> Settings {
         .unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".to_owned());
     commands.end();
 
+    let http_handlers = http_handlers::http_handlers(top.section("http_handlers"));
     let drain = drain(top.section("drain"), &limits);
     let fallbacks = fallbacks(top.section("fallbacks"));
 
@@ -133,6 +134,7 @@ fn resolve(mut top: Section<'_, '_>, working_directory: &Path) -> Settings {
         limits,
         bulkheads,
         commands_path,
+        http_handlers,
         drain,
         fallbacks,
         log,

@@ -122,6 +122,8 @@ fn without_a_file_everything_has_its_default() {
       tenant_burst: "off"
     commands:
       path: "/usr/local/bin:/usr/bin:/bin"
+    http_handlers:
+      ca: null
     drain:
       min_delay: "1s"
       limit: "30s"

@@ -34,6 +34,11 @@ async fn case_103_secrets_reach_the_header_they_are_for_and_nothing_else() {
             sending("sends", &stub.url("/hook")),
             sending("broken", &broken.url("/hook")),
             sending("gone", &gone_url),
+            { "id": "given", "event": "PreToolUse", "async": true, "handler": {
+                "type": "command",
+                "command": r#"printf %s "$TOKEN $KEY" >"$TMPDIR/given"; echo "leaks $TOKEN" >&2; exit 1"#,
+                "env": { "TOKEN": "${env:HEADER_TOKEN}", "KEY": "${x} ${file:../secrets/key}" },
+            } },
         ]))
         .file("secrets/key", &format!("{FILE_TOKEN}\n"))
         .env("API_TOKEN", API_TOKEN)
@@ -58,11 +63,16 @@ async fn case_103_secrets_reach_the_header_they_are_for_and_nothing_else() {
         ("sends", v1::Failure::Unspecified),
         ("broken", v1::Failure::HttpStatus),
         ("gone", v1::Failure::Connection),
+        ("given", v1::Failure::Unspecified),
     ];
     assert_eq!(outcomes, expected);
     let head = stub.wait_for(1).await[0].head.to_ascii_lowercase();
     assert!(head.contains(&format!("authorization: bearer {HEADER_TOKEN}")), "{head}");
     assert!(head.contains(&format!("x-key: {FILE_TOKEN}")), "{head}");
+
+    // A command that repeats what it was given: not into the log.
+    eventually("why the command failed is logged", async || hookd.log_text().contains("leaks ***").then_some(())).await;
+    assert_eq!(fs::read_to_string(hookd.path("tmp/given")).unwrap(), format!("{HEADER_TOKEN} ${{x}} {FILE_TOKEN}"));
 
     let trigger = Some(pre_tool_use("Bash", json!({})));
     let mut admin = hookd.admin();

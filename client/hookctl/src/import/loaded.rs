@@ -5,8 +5,8 @@ use std::path::Path;
 
 use hookd_json::{Map, Value};
 use hookd_rules::{
-    CommandHandler, Environment, Event, Handler, HeaderPart, HttpHandler, LoadSettings, OnError, Program, Protocol,
-    Rule, Severity, Shell, Tier, Timing, check_paths, plugin_root,
+    CommandHandler, Environment, Event, Handler, HttpHandler, LoadSettings, OnError, Program, Protocol, Rule, Severity,
+    Shell, Tier, Timing, ValuePart, check_paths, plugin_root,
 };
 use serde_json::json;
 
@@ -57,7 +57,7 @@ fn needs(rule: &Rule) -> impl Iterator<Item = &str> {
         _ => &[],
     };
     headers.iter().flat_map(|(_, parts)| parts).filter_map(|part| match part {
-        HeaderPart::Env { name, .. } => Some(name.as_str()),
+        ValuePart::Env { name, .. } => Some(name.as_str()),
         _ => None,
     })
 }
@@ -154,12 +154,12 @@ fn http_handler(http: &HttpHandler) -> Result<Value, String> {
         let mut value = String::new();
         for part in parts {
             match part {
-                HeaderPart::Text(text) if text.contains("${") => {
+                ValuePart::Text(text) if text.contains("${") => {
                     return Err(format!("the header `{name}` holds `${{`, where a native rule reads a name"));
                 }
-                HeaderPart::Text(text) => value.push_str(text),
-                HeaderPart::Env { name, .. } => value.push_str(&format!("${{env:{name}}}")),
-                HeaderPart::File(_) => return Err(format!("the header `{name}` holds a file")),
+                ValuePart::Text(text) => value.push_str(text),
+                ValuePart::Env { name, .. } => value.push_str(&format!("${{env:{name}}}")),
+                ValuePart::File(_) => return Err(format!("the header `{name}` holds a file")),
             }
         }
         headers.insert(name.clone(), json!(value));

@@ -14,7 +14,9 @@ use std::{
 use hookd_client::{
     AgentCommands, AgentProgram, Detached, OfferTier, OfferedCommand, OfferedRules, proto::TriggerRequest,
 };
-use hookd_rules::{CallFacts, CommandHandler, Handler, LoadSettings, Offered, OfferedFile, Protocol, Rule, Tier};
+use hookd_rules::{
+    CallFacts, CommandHandler, Handler, LoadSettings, Offered, OfferedFile, Protocol, Rule, Tier, ValuePart,
+};
 
 /// What programs of hookd's own rule files find of this process's environment.
 const PASSED_ON: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
@@ -93,7 +95,7 @@ fn program(rule: &Rule, handler: &CommandHandler, request: &TriggerRequest) -> R
     };
     env.insert(RUN_BY.into(), process::id().to_string().into());
     env.extend(variables);
-    env.extend(handler.env.iter().map(|(name, value)| (name.into(), value.into())));
+    env.extend(handler.env.iter().map(|(name, value)| (name.into(), ValuePart::literal(value).into())));
     Ok(AgentProgram { argv, env: env.into_iter().collect(), cwd: handler.cwd.clone().or_else(|| folder(&call)) })
 }
 

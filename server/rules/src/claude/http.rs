@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::handler::Site;
 use crate::{
-    Handler, HeaderPart, HttpHandler,
-    file::{Context, can_stand_in_a_header, header_name, is_reserved_header, millis, object, url},
+    Handler, HttpHandler, ValuePart,
+    file::{Context, can_stand_in_a_header, header_name, is_reserved_header, millis, object, public_only, url},
     problem::{Issues, KeyPath},
     shape::{Fields, shown},
 };
@@ -36,6 +36,13 @@ pub(super) fn compile(
             return None;
         }
     };
+    let public_only = match public_only(&url, context) {
+        Ok(public_only) => public_only,
+        Err(message) => {
+            site.error(fields, "url", issues, message);
+            return None;
+        }
+    };
     if !site.switches.permits_url(&url) {
         site.error(fields, "url", issues, "is not in `allowedHttpHookUrls` of this file");
     }
@@ -53,7 +60,7 @@ pub(super) fn compile(
         "headers": object(headers.meant.iter().map(|(name, text)| (name.as_str(), json!(text)))),
         "timeout": millis(timeout),
     });
-    Some((Handler::Http(HttpHandler { url, headers: headers.list, timeout }), meaning))
+    Some((Handler::Http(HttpHandler { url, headers: headers.list, timeout, public_only }), meaning))
 }
 
 /// The headers of one hook.
@@ -63,7 +70,7 @@ struct Headers<'h> {
     site: &'h Site<'h>,
     context: &'h Context<'h>,
     seen: HashSet<String>,
-    list: Vec<(String, Vec<HeaderPart>)>,
+    list: Vec<(String, Vec<ValuePart>)>,
     /// Names and values as written, less what nothing is put in for.
     meant: Vec<(String, String)>,
 }
@@ -95,7 +102,7 @@ impl Headers<'_> {
                 }
                 Piece::Text(text) => {
                     meant.push_str(text);
-                    parts.push(HeaderPart::Text(text.to_owned()));
+                    parts.push(ValuePart::Text(text.to_owned()));
                 }
                 Piece::Variable(variable) => match self.variable(variable) {
                     Ok(part) => {
@@ -113,7 +120,7 @@ impl Headers<'_> {
         self.meant.push((name, meant));
     }
 
-    fn variable(&self, name: &str) -> Result<HeaderPart, String> {
+    fn variable(&self, name: &str) -> Result<ValuePart, String> {
         if !self.names.iter().any(|allowed| allowed == name) {
             return Err("it is not in `allowedEnvVars`".to_owned());
         }
@@ -129,7 +136,7 @@ impl Headers<'_> {
             Some(value) if !can_stand_in_a_header(value.expose_secret()) => {
                 Err("it holds more than printable ASCII characters".to_owned())
             }
-            Some(value) => Ok(HeaderPart::Env { name: name.to_owned(), value: value.clone() }),
+            Some(value) => Ok(ValuePart::Env { name: name.to_owned(), value: value.clone() }),
         }
     }
 }

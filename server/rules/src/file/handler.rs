@@ -1,15 +1,18 @@
 //! The handler of a rule.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::HashSet, net::IpAddr, sync::Arc, time::Duration};
 
 use hookd_json::{Node, Tree, Value};
 use serde_json::json;
-use url::Url;
+use url::{Host, Url};
 
-use super::{Context, header};
+use super::{
+    Context, header,
+    value::{self, Holder},
+};
 use crate::{
-    Answer, Attached, CommandHandler, Decide, Event, Handler, HttpHandler, Modifies, Program, RunOn, Shell, Verdict,
-    Worker,
+    Answer, Attached, CommandHandler, Decide, Event, Handler, HttpHandler, Modifies, Program, RunOn, Shell, ValuePart,
+    Verdict, Worker, is_public,
     problem::{Issues, KeyPath},
     shape::{Fields, HANDLERS, LATER_HANDLERS, did_you_mean, shown},
     template::Given,
@@ -145,7 +148,18 @@ fn command(site: &Site<'_>, run_on: RunOn, context: &Context<'_>, issues: &mut I
         }
     }
     let timeout = site.timeout(COMMAND_TIMEOUT, context, issues);
-    let env = env.into_iter().map(|(entry, value)| (entry.key.clone(), value.to_owned())).collect::<Vec<_>>();
+    let written = object(env.iter().map(|(entry, value)| (entry.key.as_str(), json!(value))));
+    let env = env.into_iter().filter_map(|(entry, text)| {
+        let env = KeyPath::Key(&site.path, "env");
+        let mut refuse = |why| issues.error(entry.node.place, KeyPath::Key(&env, &entry.key), why);
+        let parts = value::parts(text, Holder::Variable, context).map_err(&mut refuse).ok()?;
+        let is_secret = parts.iter().any(|part| !matches!(part, ValuePart::Text(_)));
+        if is_secret && run_on == RunOn::Agent {
+            refuse("what `${env:…}` and `${file:…}` stand for is not sent to callers, who run this rule".to_owned());
+        }
+        Some((entry.key.clone(), parts))
+    });
+    let env = env.collect::<Vec<_>>();
     let worker = fields.object("worker").map(|worker| Worker {
         pool: worker.whole("pool").and_then(|pool| usize::try_from(pool).ok()).unwrap_or(1),
         max_calls: worker.whole("maxCalls"),
@@ -159,7 +173,7 @@ fn command(site: &Site<'_>, run_on: RunOn, context: &Context<'_>, issues: &mut I
             Program::Argv(argv) => json!(argv),
         },
         "timeout": millis(timeout),
-        "env": object(env.iter().map(|(name, value)| (name.as_str(), json!(value)))),
+        "env": written,
         "cwd": fields.text("cwd"),
         "worker": worker.as_ref().map(|worker| json!({ "pool": worker.pool, "maxCalls": worker.max_calls })),
     });
@@ -189,13 +203,17 @@ fn http(site: &Site<'_>, context: &Context<'_>, issues: &mut Issues) -> (Handler
         headers.push((name, parts));
     }
     let timeout = site.timeout(HTTP_TIMEOUT, context, issues);
+    let public_only = public_only(&url, context).unwrap_or_else(|message| {
+        site.error("url", issues, message);
+        true
+    });
     let meaning = json!({
         "type": "http",
         "url": url,
         "headers": object(written.iter().map(|(name, value)| (name.as_str(), json!(value)))),
         "timeout": millis(timeout),
     });
-    (Handler::Http(HttpHandler { url, headers, timeout }), meaning)
+    (Handler::Http(HttpHandler { url, headers, timeout, public_only }), meaning)
 }
 
 /// The URL in its normal form.
@@ -214,6 +232,25 @@ pub(crate) fn url(text: &str) -> Result<String, String> {
         return Err("must name a host".to_owned());
     }
     Ok(url.into())
+}
+
+/// Whether the handler may reach public addresses only.
+///
+/// # Errors
+/// It may, and the URL has another one.
+pub(crate) fn public_only(url: &str, context: &Context<'_>) -> Result<bool, String> {
+    let public_only = context.tier_settings().public_addresses_only();
+    let host = Url::parse(url).ok().and_then(|url| url.host().map(|host| host.to_owned()));
+    let address = match host {
+        Some(Host::Ipv4(address)) => IpAddr::V4(address),
+        Some(Host::Ipv6(address)) => IpAddr::V6(address),
+        Some(Host::Domain(_)) | None => return Ok(public_only),
+    };
+    if public_only && !is_public(address) {
+        let tier = context.tier;
+        return Err(format!("`{address}` is not a public address, `tiers.{tier}.http_hosts` would have to name it"));
+    }
+    Ok(public_only)
 }
 
 fn decide(site: &Site<'_>, events: &[&str], issues: &mut Issues) -> (Handler, Value) {

@@ -1,13 +1,13 @@
-//! Header values with `${env:NAME}` and `${file:PATH}` in them.
-
-use std::path::{Component, Path};
+//! Headers of http handlers.
 
 use hookd_json::Entry;
-use secrecy::ExposeSecret as _;
 
-use super::Context;
+use super::{
+    Context,
+    value::{self, Holder},
+};
 use crate::{
-    HeaderPart,
+    ValuePart,
     problem::{Issues, KeyPath},
     shape::shown,
 };
@@ -34,7 +34,7 @@ pub(super) fn header(
     path: KeyPath<'_>,
     context: &Context<'_>,
     issues: &mut Issues,
-) -> Option<(String, Vec<HeaderPart>)> {
+) -> Option<(String, Vec<ValuePart>)> {
     let before = issues.errors();
     let path = KeyPath::Key(&path, &entry.key);
     let name = header_name(&entry.key).unwrap_or_else(|message| {
@@ -44,7 +44,7 @@ pub(super) fn header(
     if is_reserved_header(&name) {
         issues.error(entry.place, path, format!("the header `{name}` is set by hookd alone"));
     }
-    let parts = parts(value, context).unwrap_or_else(|message| {
+    let parts = value::parts(value, Holder::Header, context).unwrap_or_else(|message| {
         issues.error(entry.node.place, path, message);
         Vec::new()
     });
@@ -66,62 +66,6 @@ pub(crate) fn header_name(text: &str) -> Result<String, String> {
 /// Whether the header of this name, in lowercase, belongs to the connection or to hookd itself.
 pub(crate) fn is_reserved_header(name: &str) -> bool {
     RESERVED.contains(&name)
-}
-
-fn parts(value: &str, context: &Context<'_>) -> Result<Vec<HeaderPart>, String> {
-    let mut parts = Vec::new();
-    let mut rest = value;
-    while let Some((text, template)) = rest.split_once("${") {
-        push_text(text, &mut parts)?;
-        let (template, after) = template.split_once('}').ok_or("`${` has no end, write `${env:NAME}`")?;
-        parts.push(match template.split_once(':') {
-            Some(("env", name)) => variable(name, context)?,
-            Some(("file", path)) => file(path, context)?,
-            _ => {
-                let template = shown(template);
-                return Err(format!("`${{{template}}}` is not known, write `${{env:NAME}}` or `${{file:PATH}}`"));
-            }
-        });
-        rest = after;
-    }
-    push_text(rest, &mut parts)?;
-    Ok(parts)
-}
-
-fn push_text(text: &str, parts: &mut Vec<HeaderPart>) -> Result<(), String> {
-    if !can_stand_in_a_header(text) {
-        return Err("the value may hold printable ASCII characters only".to_owned());
-    }
-    if !text.is_empty() {
-        parts.push(HeaderPart::Text(text.to_owned()));
-    }
-    Ok(())
-}
-
-fn variable(name: &str, context: &Context<'_>) -> Result<HeaderPart, String> {
-    if !context.tier_settings().allow_env.iter().any(|allowed| allowed == name) {
-        let (name, tier) = (shown(name), context.tier);
-        return Err(format!("`${{env:{name}}}` is not in `tiers.{tier}.allow_env` of the settings"));
-    }
-    let Some(value) = context.settings.environment.get(name) else {
-        return Err(format!("the variable `{}` is not set", shown(name)));
-    };
-    if !can_stand_in_a_header(value.expose_secret()) {
-        return Err(format!("the variable `{}` holds more than printable ASCII characters", shown(name)));
-    }
-    Ok(HeaderPart::Env { name: name.to_owned(), value: value.clone() })
-}
-
-fn file(path: &str, context: &Context<'_>) -> Result<HeaderPart, String> {
-    let absolute = context.directory().join(path);
-    if path.is_empty() || Path::new(path).components().any(|part| part == Component::ParentDir) {
-        return Err(format!("`${{file:{}}}` must name a file without `..`", shown(path)));
-    }
-    if !context.tier_settings().allows_file(&absolute) {
-        let (path, tier) = (shown(path), context.tier);
-        return Err(format!("`${{file:{path}}}` is not in `tiers.{tier}.allow_files` of the settings"));
-    }
-    Ok(HeaderPart::File(absolute))
 }
 
 /// Whether the text is printable ASCII.

@@ -1,6 +1,6 @@
 use std::{fs, os::unix::fs::PermissionsExt as _, sync::Arc};
 
-use hookd_rules::{Program, Shell};
+use hookd_rules::{Program, Shell, ValuePart};
 
 use super::*;
 use crate::{
@@ -147,7 +147,10 @@ async fn case_103_the_environment_holds_what_is_listed_and_nothing_else() {
     let (pool, _ends) = testing::pool(PATH, &server, 8);
     let mut rule = argv(Tier::Managed, &["env"]);
     if let hookd_rules::Handler::Command(command) = &mut rule.handler {
-        command.env = vec![("MINE".to_owned(), "1".to_owned()), ("HOME".to_owned(), "/mine".to_owned())];
+        command.env = vec![
+            ("MINE".to_owned(), vec![ValuePart::Text("1".to_owned())]),
+            ("HOME".to_owned(), vec![ValuePart::Text("/mine".to_owned())]),
+        ];
     }
     let mut event = trigger("PreToolUse", "{}");
     event.cwd = "/somewhere".to_owned();

@@ -1,6 +1,6 @@
 //! Command handlers whose program stays: one line in, one line out.
 
-use std::{sync::Arc, time::Duration};
+use std::{ffi::OsString, sync::Arc, time::Duration};
 
 use hookd_json::Kind;
 use hookd_rules::{CommandHandler, Rule, Worker};
@@ -14,10 +14,17 @@ use crate::{
 };
 
 /// The workers of a rule that wants some. They end when the rule is in force no more.
-pub(super) fn of<'a>(commands: &Commands, started: &Started<'a>) -> Option<&'a Arc<Workers>> {
+///
+/// # Errors
+/// They cannot be started: what their environment is to hold cannot be read.
+pub(super) fn of<'a>(commands: &Commands, started: &Started<'a>) -> Result<Option<&'a Arc<Workers>>, Failed> {
     let Started { rule, handler, .. } = started;
-    let worker = handler.worker.as_ref()?;
-    worker.attached.get_or_attach(|| Arc::new(pool(commands, rule, handler, worker)))
+    let Some(worker) = &handler.worker else { return Ok(None) };
+    if let Some(workers) = worker.attached.get() {
+        return Ok(Some(workers));
+    }
+    let env = commands.env(std::iter::once(("HOOKD_RULE_ID".into(), (*rule.id).into())), handler)?;
+    Ok(worker.attached.get_or_attach(|| Arc::new(pool(commands, rule, handler, worker, env))))
 }
 
 /// Asks one of them, and waits for its answer within `granted`, the wait for a free one included.
@@ -48,10 +55,16 @@ pub(super) fn ask_in_background(
 /// A worker belongs to no event, so it knows none of an event's variables (nor placeholders in its arguments: that
 /// agent has no workers), and it runs beside its rule file in every
 /// tier: where the caller works stands in the input.
-fn pool(commands: &Commands, rule: &Rule, handler: &CommandHandler, worker: &Worker) -> Workers {
+fn pool(
+    commands: &Commands,
+    rule: &Rule,
+    handler: &CommandHandler,
+    worker: &Worker,
+    env: Vec<(OsString, OsString)>,
+) -> Workers {
     let command = Command {
         argv: handler.program.words(),
-        env: commands.env(std::iter::once(("HOOKD_RULE_ID".into(), (*rule.id).into())), handler),
+        env,
         cwd: Some(handler.cwd.clone().unwrap_or_else(|| directory_of(&rule.file))),
         stdin: Vec::new(),
     };

@@ -5,6 +5,8 @@ use std::{
     error::Error,
     ffi::{OsStr, OsString},
     io,
+    net::IpAddr,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -13,7 +15,12 @@ use std::{
     time::Duration,
 };
 
-use reqwest::{ClientBuilder, NoProxy, Proxy, Request, Response, redirect::Policy};
+use hookd_rules::is_public;
+use reqwest::{
+    Certificate, ClientBuilder, NoProxy, Proxy, Request, Response,
+    dns::{Addrs, Name, Resolve, Resolving},
+    redirect::Policy,
+};
 use tower::{Layer, Service};
 
 use crate::model::{Failed, Failure};
@@ -30,6 +37,14 @@ pub enum HttpError {
         /// The variable.
         variable: &'static str,
     },
+    /// The file of authorities cannot be used.
+    #[error("http_handlers.ca: {} cannot be used: {why}", path.display())]
+    Authorities {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The client could not be set up.
     #[error("the http client could not be set up: {0}")]
     Client(#[source] reqwest::Error),
@@ -44,13 +59,25 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(server: &HashMap<OsString, OsString>) -> Result<Self, HttpError> {
+    /// A client with the proxies that `server` names. `authorities` are trusted besides the system's.
+    pub(super) fn new(server: &HashMap<OsString, OsString>, authorities: &[Certificate]) -> Result<Self, HttpError> {
+        let proxies = proxies(server)?;
+        let builder = || proxies.iter().cloned().fold(builder(authorities), ClientBuilder::proxy);
+        Self::from(builder)
+    }
+
+    /// A client that reaches public addresses only. It looks at the addresses that it connects to, so that no answer of a
+    /// name server can come between, and uses no proxy, which would look the names up itself.
+    pub(super) fn to_public_addresses(authorities: &[Certificate]) -> Result<Self, HttpError> {
+        Self::from(|| builder(authorities).dns_resolver(PublicAddresses))
+    }
+
+    fn from(builder: impl Fn() -> ClientBuilder) -> Result<Self, HttpError> {
         // The builder panics without a provider. Already installed: just as well.
         let _installed = rustls::crypto::ring::default_provider().install_default();
-        let proxies = proxies(server)?;
         Ok(Self {
-            pooled: build(|| builder(&proxies).pool_idle_timeout(Duration::from_secs(60)))?,
-            fresh: build(|| builder(&proxies).pool_max_idle_per_host(0))?,
+            pooled: build(|| builder().pool_idle_timeout(Duration::from_secs(60)))?,
+            fresh: build(|| builder().pool_max_idle_per_host(0))?,
         })
     }
 
@@ -95,6 +122,13 @@ fn failed(host: &str, error: &reqwest::Error) -> Failed {
     if error.is_builder() {
         return Failed::new(Failure::DidNotStart, format!("the request cannot be sent: {}", causes(error)));
     }
+    let mut next = error.source();
+    while let Some(cause) = next {
+        if cause.is::<NotPublic>() {
+            return Failed::new(Failure::NotPermitted, format!("`{host}`: {cause}"));
+        }
+        next = cause.source();
+    }
     Failed::new(Failure::Connection, format!("no answer from `{host}`: {}", causes(error)))
 }
 
@@ -130,14 +164,44 @@ fn build(builder: impl Fn() -> ClientBuilder) -> Result<reqwest::Client, HttpErr
     })
 }
 
-fn builder(proxies: &[Proxy]) -> ClientBuilder {
-    let builder = reqwest::Client::builder()
+fn builder(authorities: &[Certificate]) -> ClientBuilder {
+    reqwest::Client::builder()
+        .tls_certs_merge(authorities.iter().cloned())
         .redirect(Policy::none())
         .no_proxy()
         .http2_keep_alive_interval(Duration::from_secs(10))
         .http2_keep_alive_timeout(Duration::from_secs(5))
-        .connector_layer(NoteConnecting);
-    proxies.iter().cloned().fold(builder, ClientBuilder::proxy)
+        .connector_layer(NoteConnecting)
+}
+
+/// The certificates in a file of PEM.
+pub(super) fn authorities(path: &Path) -> Result<Vec<Certificate>, HttpError> {
+    let unusable = |why: String| HttpError::Authorities { path: path.to_owned(), why };
+    let text = std::fs::read(path).map_err(|error| unusable(error.to_string()))?;
+    let certificates = Certificate::from_pem_bundle(&text).map_err(|error| unusable(causes(&error)))?;
+    if certificates.is_empty() { Err(unusable("it holds no certificate".to_owned())) } else { Ok(certificates) }
+}
+
+/// Looks names up and gives of their addresses those that are public.
+#[derive(Debug, Clone, Copy)]
+struct PublicAddresses;
+
+/// A name that has no public address.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is not a public address, `http_hosts` of its tier would have to name the host")]
+struct NotPublic(IpAddr);
+
+impl Resolve for PublicAddresses {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?.collect::<Vec<_>>();
+            let (public, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|address| is_public(address.ip()));
+            match others.first() {
+                Some(address) if public.is_empty() => Err(NotPublic(address.ip()).into()),
+                Some(_) | None => Ok::<Addrs, _>(Box::new(public.into_iter())),
+            }
+        })
+    }
 }
 
 fn proxies(server: &HashMap<OsString, OsString>) -> Result<Vec<Proxy>, HttpError> {

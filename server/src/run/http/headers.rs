@@ -1,15 +1,20 @@
 //! Headers of a request: hookd's own and the rule's.
 
-use hookd_rules::HeaderPart;
+use hookd_rules::ValuePart;
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
-use secrecy::ExposeSecret as _;
+
+use crate::telemetry::Secrets;
 
 /// Set by the transport to what it sends; another value would let two readers see two requests.
 const OF_THE_TRANSPORT: [HeaderName; 4] =
     [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION, header::UPGRADE];
 
 /// All headers of one request. Files are read now. An error says why the request cannot be sent, without any value.
-pub(super) async fn headers(of_rule: &[(String, Vec<HeaderPart>)], traceparent: &str) -> Result<HeaderMap, String> {
+pub(super) fn headers(
+    of_rule: &[(String, Vec<ValuePart>)],
+    traceparent: &str,
+    secrets: &Secrets,
+) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::USER_AGENT, HeaderValue::from_static(concat!("hookd/", env!("CARGO_PKG_VERSION"))));
@@ -23,29 +28,11 @@ pub(super) async fn headers(of_rule: &[(String, Vec<HeaderPart>)], traceparent: 
         if OF_THE_TRANSPORT.contains(&known) {
             return Err(format!("header `{name}` cannot be set by a rule"));
         }
-        let text = value(name, parts).await?;
+        let text = secrets.render(parts, &format!("header `{name}`"))?;
         let mut value = HeaderValue::try_from(text)
             .map_err(|_| format!("the value of header `{name}` holds a character that cannot be sent"))?;
-        value.set_sensitive(parts.iter().any(|part| !matches!(part, HeaderPart::Text(_))));
+        value.set_sensitive(parts.iter().any(|part| !matches!(part, ValuePart::Text(_))));
         headers.insert(known, value);
     }
     Ok(headers)
-}
-
-async fn value(name: &str, parts: &[HeaderPart]) -> Result<String, String> {
-    let mut text = String::new();
-    for part in parts {
-        match part {
-            HeaderPart::Text(part) => text.push_str(part),
-            HeaderPart::Env { value, .. } => text.push_str(value.expose_secret()),
-            HeaderPart::File(path) => {
-                let content = tokio::fs::read_to_string(path)
-                    .await
-                    .map_err(|error| format!("cannot read `{}` for header `{name}`: {error}", path.display()))?;
-                let line = content.strip_suffix('\n').unwrap_or(&content);
-                text.push_str(line.strip_suffix('\r').unwrap_or(line));
-            }
-        }
-    }
-    Ok(text)
 }

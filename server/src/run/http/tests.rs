@@ -1,6 +1,6 @@
 mod server;
 
-use hookd_rules::HeaderPart;
+use hookd_rules::{Handler, ValuePart};
 use secrecy::SecretString;
 
 use self::server::{Reply, Request, Server, ok};
@@ -44,11 +44,11 @@ async fn case_074_case_071_the_request_is_the_input_with_trace_and_headers() {
         (
             "authorization".to_owned(),
             vec![
-                HeaderPart::Text("Bearer ".to_owned()),
-                HeaderPart::Env { name: "TOKEN".to_owned(), value: SecretString::from("s3cret") },
+                ValuePart::Text("Bearer ".to_owned()),
+                ValuePart::Env { name: "TOKEN".to_owned(), value: SecretString::from("s3cret") },
             ],
         ),
-        ("x-file".to_owned(), vec![HeaderPart::File(file.path().to_owned())]),
+        ("x-file".to_owned(), vec![ValuePart::File(file.path().to_owned())]),
     ];
     let rule = testing::http(Tier::Managed, server.url(), headers);
     let event = trigger("PreToolUse", r#"{"id":9007199254740993,"text":"中"}"#);
@@ -254,18 +254,38 @@ async fn case_086_loopback_goes_direct_and_the_rest_through_the_proxy() {
 async fn case_086_a_proxy_that_is_no_url_is_an_error_at_once() {
     let environment = [("HTTPS_PROXY", "http://user:s3cret@[::1")];
     let server = environment.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
-    let error = Client::new(&server).unwrap_err().to_string();
+    let error = Client::new(&server, &[]).unwrap_err().to_string();
     assert!(error.contains("`HTTPS_PROXY`") && !error.contains("s3cret"), "{error}");
+}
+
+#[tokio::test]
+async fn a_handler_for_public_addresses_reaches_no_other_whatever_its_name_stands_for() {
+    let mut server = Server::start(|_, _| ok(BLOCK)).await;
+    let url = server.url().replace("127.0.0.1", "localhost");
+    let to = |public_only| {
+        let mut rule = testing::http(Tier::Shared, url.clone(), Vec::new());
+        let Handler::Http(http) = &mut rule.handler else { panic!() };
+        http.public_only = public_only;
+        rule
+    };
+    let refused = ask(&pool(&[]), to(true), trigger("PreToolUse", "{}"), LONG).await;
+    let Err(failed) = refused.said else { panic!("{refused:?}") };
+    assert_eq!(failed.kind, Failure::NotPermitted);
+    let end = "is not a public address, `http_hosts` of its tier would have to name the host";
+    assert!(failed.message.starts_with("`localhost`: `") && failed.message.ends_with(end), "{failed}");
+    server.nothing_more();
+    let ran = ask(&pool(&[]), to(false), trigger("PreToolUse", "{}"), LONG).await;
+    assert_eq!(gist(ran), gave(Verdict::Block, "r", BLOCK));
 }
 
 #[tokio::test]
 async fn headers_that_cannot_be_sent_are_told_without_their_values() {
     let mut server = Server::start(|_, _| ok("{}")).await;
-    let secret = |value: &str| HeaderPart::Env { name: "TOKEN".to_owned(), value: SecretString::from(value) };
+    let secret = |value: &str| ValuePart::Env { name: "TOKEN".to_owned(), value: SecretString::from(value) };
     for (name, part, message) in [
         (
             "authorization",
-            HeaderPart::File("/no/such/file".into()),
+            ValuePart::File("/no/such/file".into()),
             "cannot read `/no/such/file` for header `authorization`: No such file or directory (os error 2)",
         ),
         (

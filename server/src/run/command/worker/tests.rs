@@ -1,6 +1,6 @@
 use std::fs;
 
-use hookd_rules::Handler;
+use hookd_rules::{Handler, ValuePart};
 
 use super::*;
 use crate::{
@@ -145,7 +145,7 @@ async fn workers_run_beside_their_rule_file_with_nothing_of_an_event_around_them
         rule.file = Arc::from(place.join("rules.yaml"));
         if let Handler::Command(command) = &mut rule.handler {
             command.cwd = cwd.map(Into::into);
-            command.env = vec![("MINE".to_owned(), "1".to_owned())];
+            command.env = vec![("MINE".to_owned(), vec![ValuePart::Text("1".to_owned())])];
         }
         let mut event = event();
         event.cwd = "/tmp".to_owned();

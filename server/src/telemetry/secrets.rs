@@ -1,0 +1,183 @@
+//! Secrets of handlers: put in where rules name them, and known, so that they can be masked where handlers repeat them.
+
+use std::{
+    borrow::Cow,
+    collections::VecDeque,
+    fs::{self, File},
+    io::Read as _,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use aho_corasick::{AhoCorasick, MatchKind};
+use arc_swap::ArcSwapOption;
+use hookd_rules::ValuePart;
+use secrecy::{ExposeSecret as _, SecretString};
+
+/// What stands in the place of a secret.
+const MASK: &str = "***";
+/// Shorter ones are not masked: they stand in too much that is none.
+const SHORTEST: usize = 6;
+/// So many are known; then the oldest is forgotten. More than there are, but for files that change.
+const KNOWN: usize = 1_000;
+/// Largest file that a value is taken from, in bytes.
+const MAX_FILE_BYTES: u64 = 64 << 10;
+
+/// The secrets that handlers were given so far. Cheap to clone; it prints none of them.
+#[derive(Clone, Default)]
+pub struct Secrets(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    known: Mutex<VecDeque<SecretString>>,
+    masks: ArcSwapOption<AhoCorasick>,
+}
+
+impl Secrets {
+    /// The text of a value that a rule gives to `holder` (the words for it in an error). Files are read now. An error names
+    /// no secret.
+    ///
+    /// The read is not handed to another thread: it is a small file in memory, as secrets are mounted.
+    ///
+    /// # Errors
+    /// One line: a file cannot be read.
+    pub fn render(&self, parts: &[ValuePart], holder: &str) -> Result<String, String> {
+        let mut text = String::new();
+        for part in parts {
+            match part {
+                ValuePart::Text(part) => text.push_str(part),
+                ValuePart::Env { value, .. } => text.push_str(self.learn(value.expose_secret())),
+                ValuePart::File(path) => {
+                    let content =
+                        read(path).map_err(|why| format!("cannot read `{}` for {holder}: {why}", path.display()))?;
+                    let line = content.strip_suffix('\n').unwrap_or(&content);
+                    text.push_str(self.learn(line.strip_suffix('\r').unwrap_or(line)));
+                }
+            }
+        }
+        Ok(text)
+    }
+
+    /// `text` with every secret masked that is known.
+    #[must_use]
+    pub fn mask<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match &*self.0.masks.load() {
+            Some(masks) if masks.is_match(text) => {
+                let replaced = masks.find_iter(text).fold((String::new(), 0), |(mut masked, from), found| {
+                    masked.push_str(text.get(from..found.start()).unwrap_or_default());
+                    masked.push_str(MASK);
+                    (masked, found.end())
+                });
+                let (masked, from) = replaced;
+                Cow::Owned(masked + text.get(from..).unwrap_or_default())
+            }
+            Some(_) | None => Cow::Borrowed(text),
+        }
+    }
+
+    fn learn<'s>(&self, secret: &'s str) -> &'s str {
+        if secret.len() < SHORTEST {
+            return secret;
+        }
+        let mut known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.iter().any(|there| there.expose_secret() == secret) {
+            return secret;
+        }
+        known.push_back(SecretString::from(secret));
+        if known.len() > KNOWN {
+            known.pop_front();
+        }
+        let patterns = known.iter().flat_map(|secret| {
+            let secret = secret.expose_secret();
+            // As it stands in JSON as well, where that is another text.
+            let quoted = serde_json::Value::from(secret).to_string();
+            [secret.to_owned(), quoted.trim_matches('"').to_owned()]
+        });
+        // The longest first: where one secret begins with another, nothing of either must stay.
+        let masks = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(patterns);
+        self.0.masks.store(masks.ok().map(Arc::new));
+        secret
+    }
+}
+
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secrets(..)")
+    }
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let cannot = |error: std::io::Error| error.to_string();
+    // Looked at before it is opened: opening a pipe would wait for its other end.
+    if !fs::metadata(path).map_err(cannot)?.is_file() {
+        return Err("not a regular file".to_owned());
+    }
+    let mut text = String::new();
+    File::open(path)
+        .map_err(cannot)?
+        .take(MAX_FILE_BYTES.saturating_add(1))
+        .read_to_string(&mut text)
+        .map_err(cannot)?;
+    if u64::try_from(text.len()).is_ok_and(|len| len > MAX_FILE_BYTES) {
+        return Err(format!("more than {MAX_FILE_BYTES} bytes"));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env(value: &str) -> ValuePart {
+        ValuePart::Env { name: "TOKEN".to_owned(), value: SecretString::from(value) }
+    }
+
+    #[test]
+    fn what_was_put_in_is_masked_wherever_it_comes_back_and_nothing_else() {
+        let secrets = Secrets::default();
+        assert_eq!(secrets.mask("s3cret-token"), "s3cret-token");
+        let parts = [ValuePart::Text("Bearer ".to_owned()), env("s3cret-token"), env("s3cret-token-2"), env("1234")];
+        let text = secrets.render(&parts, "a header").unwrap();
+        assert_eq!(text, "Bearer s3cret-tokens3cret-token-21234");
+        for (text, masked) in [
+            ("s3cret-token", "***"),
+            ("got <s3cret-token-2>, s3cret-token", "got <***>, ***"),
+            ("1234 is too short, s3cret-toke is another text", "1234 is too short, s3cret-toke is another text"),
+            ("", ""),
+        ] {
+            assert_eq!(secrets.mask(text), masked);
+        }
+        secrets.render(&[env("line\none\"two")], "a header").unwrap();
+        assert_eq!(secrets.mask(r#"{"a":"line\none\"two"}"#), r#"{"a":"***"}"#);
+        assert_eq!(format!("{secrets:?}"), "Secrets(..)");
+    }
+
+    #[test]
+    fn a_file_is_read_anew_each_time_and_what_is_no_file_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        let secrets = Secrets::default();
+        let render = || secrets.render(&[ValuePart::File(path.clone())], "header `authorization`");
+        for content in ["first-token\r\n", "second-token"] {
+            fs::write(&path, content).unwrap();
+            assert_eq!(render().unwrap(), content.trim_end());
+        }
+        assert_eq!(secrets.mask("first-token second-token"), "*** ***");
+        fs::write(&path, "x".repeat(70_000)).unwrap();
+        let place = format!("cannot read `{}` for header `authorization`: ", path.display());
+        assert_eq!(render().unwrap_err(), format!("{place}more than 65536 bytes"));
+        fs::remove_file(&path).unwrap();
+        assert_eq!(render().unwrap_err(), format!("{place}No such file or directory (os error 2)"));
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert_eq!(render().unwrap_err(), format!("{place}not a regular file"));
+    }
+
+    #[test]
+    fn only_so_many_are_known_and_the_newest_stay() {
+        let secrets = Secrets::default();
+        for number in 0..=KNOWN {
+            secrets.learn(&format!("secret-{number:05}"));
+        }
+        assert_eq!(secrets.mask("secret-00000 secret-00001 secret-01000"), "secret-00000 *** ***");
+    }
+}
