@@ -35,7 +35,7 @@ fn below_team_only_public_addresses_are_reached_unless_the_settings_name_the_hos
         fs::write(&path, rule).unwrap();
         let mut settings = LoadSettings::default();
         let shared = settings.tiers.get_mut(Tier::Shared);
-        shared.sources.push(SourceSettings { path, optional: false });
+        shared.sources.push(SourceSettings { path, optional: false, selector: None });
         shared.any_address = any_address;
         shared.permits.http_hosts = hosts.map(|hosts| hosts.iter().map(ToString::to_string).collect());
         let load = load(&settings, &mut Memory::default());
