@@ -18,6 +18,8 @@ mod claude_handlers;
 #[cfg(test)]
 mod conditions;
 #[cfg(test)]
+mod credentials;
+#[cfg(test)]
 mod drain;
 #[cfg(test)]
 mod fleet;
