@@ -38,7 +38,7 @@ use crate::{
         tls::{self, Tls, TlsError, TlsReload},
     },
     drain::{Drain, Readiness, Waiting},
-    record::{Gauges, Recorder, TlsCounts},
+    record::{Audit, Gauges, NoAudit, Recorder, TlsCounts},
     rpc::{
         admin::Admin,
         health,
@@ -51,6 +51,9 @@ use crate::{
 use arguments::Arguments;
 use shutdown::Leaving;
 use signals::Signals;
+
+/// How long the end of the process waits for the last records of the audit trail.
+const AUDIT_LIMIT: Duration = Duration::from_secs(5);
 
 /// How the process ends; the number is its exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +80,8 @@ enum StartError {
     Tls(#[from] TlsError),
     #[error(transparent)]
     Bind(#[from] BindError),
+    #[error(transparent)]
+    Audit(#[from] NoAudit),
     #[error(transparent)]
     Pool(#[from] PoolError),
     #[error("cannot serve reflection: {0}")]
@@ -111,9 +116,11 @@ pub async fn run(arguments: Arguments) -> Exit {
             let _ = writeln!(io::stderr(), "{error}");
             match error {
                 StartError::Settings(_) | StartError::Rules(_) | StartError::Tls(_) => Exit::Unusable,
-                StartError::Bind(_) | StartError::Pool(_) | StartError::Reflection(_) | StartError::Other(_) => {
-                    Exit::Failed
-                }
+                StartError::Bind(_)
+                | StartError::Audit(_)
+                | StartError::Pool(_)
+                | StartError::Reflection(_)
+                | StartError::Other(_) => Exit::Failed,
             }
         }
     }
@@ -171,7 +178,7 @@ impl App {
         let reload = reload::Reload::start(origin, settings.clone(), environment()).await;
         let live = Live::start(reload.read_settings()).await.map_err(|report| StartError::Rules(Box::new(report)))?;
 
-        let recorder = Arc::new(Recorder::new(decisions));
+        let recorder = Arc::new(Recorder::new(decisions, Audit::begin(&settings.audit)?));
         let limits = &settings.limits;
         let runner = Runner::new(Capacity {
             children: limits.children,
@@ -262,7 +269,7 @@ impl App {
         let addresses = listeners.iter().map(|listener| listener.address().to_string()).collect::<Vec<_>>().join(",");
         let (admin_listener, admin_address) = admin;
         let (tls, tls_reload) = tls.unzip();
-        let details = details(&live, tls.clone());
+        let details = details(&live, &recorder, tls.clone());
         let pages = Pages { readiness: readiness.clone(), details, recorder: Arc::clone(&recorder) };
         let admin_pages = tokio::spawn(http::serve(admin_listener, pages));
 
@@ -281,7 +288,7 @@ impl App {
             message_bytes: settings.limits.message_bytes,
             default_deadline: settings.limits.default_deadline,
             drain: drain.clone(),
-            recorder,
+            recorder: Arc::clone(&recorder),
         });
         let connections = Connections {
             http2: settings.http2,
@@ -327,6 +334,12 @@ impl App {
                 Exit::Forced
             }
         };
+        // Last, when nothing is left to be recorded.
+        if let Some(trail) = recorder.trail()
+            && !trail.close(AUDIT_LIMIT).await
+        {
+            warn!("the audit trail could not be ended: its last records may be missing");
+        }
         reloading.abort();
         tls_reloading.inspect(JoinHandle::abort);
         admin_pages.abort();
@@ -395,9 +408,10 @@ fn tls_text(settings: Option<&TlsSettings>) -> String {
     format!("{} or newer, client certificates {clients}", settings.min_version.name())
 }
 
-/// What `/readyz` shows besides: sources of which not everything is in force, and what is wrong with certificates.
-fn details(live: &Live, tls: Option<Tls>) -> Arc<dyn Fn() -> Vec<String> + Send + Sync> {
-    let live = live.clone();
+/// What `/readyz` shows besides: sources of which not everything is in force, and what is wrong with certificates
+/// and with the audit trail.
+fn details(live: &Live, recorder: &Arc<Recorder>, tls: Option<Tls>) -> Arc<dyn Fn() -> Vec<String> + Send + Sync> {
+    let (live, recorder) = (live.clone(), Arc::clone(recorder));
     Arc::new(move || {
         let report = live.last_report();
         let mut lines = vec![format!("revision: {}", live.current().revision)];
@@ -414,6 +428,7 @@ fn details(live: &Live, tls: Option<Tls>) -> Arc<dyn Fn() -> Vec<String> + Send 
         }
         lines.extend(report.lines(Severity::Error).map(|error| format!("error: {error}")));
         lines.extend(tls.iter().flat_map(Tls::details));
+        lines.extend(recorder.trail().map(|trail| trail.stats().trouble).unwrap_or_default());
         lines
     })
 }

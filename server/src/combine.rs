@@ -3,10 +3,12 @@
 mod decision;
 mod downgrade;
 mod forms;
+mod unrecorded;
 mod verdict;
 mod withheld;
 
 pub use decision::{Walked, decide};
 pub use downgrade::{Asks, Downgraded, downgrade};
 pub use forms::{FormId, Forms};
+pub use unrecorded::unrecorded;
 pub use verdict::{Halt, Settled, Vote, Voter, settle};

@@ -1,17 +1,25 @@
-//! What is told of decisions: one log line each, and metrics. Never parameters or outputs.
+//! What is told of decisions: one log line each, and metrics, never parameters or outputs; and where the settings ask for
+//! it, a record in the audit trail.
 
 mod audit;
+mod line;
 mod metrics;
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use hookd_rules::Mode;
 use tonic::Code;
 
+pub use audit::{Audit, NoAudit};
+
 use crate::{
     catalog::Live,
-    model::{Decision, Outcome, Ran, Rule, Trigger},
-    telemetry::DecisionLog,
+    model::{Decision, Outcome, Ran, Rule, Trigger, Verdict},
+    telemetry::{
+        DecisionLog,
+        audit::{Held, Trail},
+        call::Call,
+    },
 };
 use metrics::Metrics;
 
@@ -19,6 +27,7 @@ use metrics::Metrics;
 pub struct Recorder {
     log: DecisionLog,
     metrics: Metrics,
+    audit: Option<Audit>,
 }
 
 /// What the process is doing right now, asked at each scrape.
@@ -55,10 +64,16 @@ pub struct TlsCounts {
 }
 
 impl Recorder {
-    /// Nothing recorded yet; decisions will go to `log`.
+    /// Nothing recorded yet; decisions will go to `log`, and to `audit` where there is one.
     #[must_use]
-    pub fn new(log: DecisionLog) -> Self {
-        Self { log, metrics: Metrics::new() }
+    pub fn new(log: DecisionLog, audit: Option<Audit>) -> Self {
+        Self { log, metrics: Metrics::new(), audit }
+    }
+
+    /// Where records of decisions go. `None`: nowhere.
+    #[must_use]
+    pub fn trail(&self) -> Option<&Trail> {
+        self.audit.as_ref().map(Audit::trail)
     }
 
     /// Says where the gauges come from.
@@ -66,9 +81,10 @@ impl Recorder {
         self.metrics.watch(gauges);
     }
 
-    /// A call was judged; `took` is from its arrival.
-    pub fn decision(&self, trigger: &Trigger, decision: &Decision, took: Duration) {
-        self.log.decided(|put| audit::fields(trigger, decision, took, put));
+    /// A call was judged; `took` is from its arrival. `None`: its answer may leave now.
+    #[must_use]
+    pub fn decision(&self, trigger: &Arc<Trigger>, decision: &Decision, took: Duration) -> Option<Held> {
+        self.log.decided(|put| line::fields(trigger, decision, took, put));
         self.metrics.decided(trigger, decision, took);
         self.metrics.handlers(decision.results.iter().filter(|result| result.outcome != Outcome::Queued).map(
             |result| {
@@ -79,11 +95,28 @@ impl Recorder {
         for result in decision.results.iter().filter(|result| result.is_forgiven()) {
             self.metrics.forgiven(&result.rule, &result.ran);
         }
+        self.audit.as_ref().and_then(|audit| audit.decided(trigger, decision, took))
     }
 
-    /// A call was answered with a status instead of a decision, or its caller went away ([`Code::Cancelled`]).
-    pub fn refused(&self, code: Code) {
+    /// A call was answered with this verdict instead of its decision's, whose record was not written in time.
+    pub fn late(&self, trigger: &Trigger, answered: Verdict) {
+        if let Some(audit) = &self.audit {
+            audit.late(trigger, answered);
+        }
+    }
+
+    /// A call was answered with a status instead of a decision, or its caller went away ([`Code::Cancelled`]). `reason`
+    /// says more of it, for the audit trail; it may be empty.
+    pub fn refused(&self, call: &Call, code: Code, reason: impl FnOnce() -> String) {
         self.metrics.refused(code);
+        self.denied(call, code, reason);
+    }
+
+    /// As [`Self::refused`], of a call that does not count as one: it asked for nothing to be judged.
+    pub fn denied(&self, call: &Call, code: Code, reason: impl FnOnce() -> String) {
+        if let Some(audit) = &self.audit {
+            audit.refused(call, code, reason());
+        }
     }
 
     /// A call found no place.
@@ -109,7 +142,7 @@ impl Recorder {
     /// Everything in the text form of OpenMetrics.
     #[must_use]
     pub fn exposition(&self) -> String {
-        self.metrics.exposition()
+        self.metrics.exposition(self.trail())
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Everything under `tiers` and `fallbacks` is hot: it is read again with the rules. The rest needs a restart.
 
+mod audit;
 mod bulkheads;
 mod file;
 mod http_handlers;
@@ -25,6 +26,7 @@ use hookd_rules::{
     Environment, Fallbacks, LoadSettings, Mode, OnError, PerTier, Permits, SourceSettings, Tier, TierPolicy,
 };
 
+pub use audit::{Acknowledge, AuditFile, AuditSettings, KEEP_ALL, OnFull, Parameters};
 pub use bulkheads::{BulkheadSettings, TenantRate};
 pub use http_handlers::HttpHandlerSettings;
 pub use read::Origin;
@@ -62,6 +64,8 @@ pub struct Settings {
     pub log: LogSettings,
     /// Connections of callers.
     pub http2: Http2Settings,
+    /// The record of each decision.
+    pub audit: AuditSettings,
 }
 
 /// An address to listen on.

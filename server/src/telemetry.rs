@@ -1,5 +1,6 @@
-//! Logs and trace context.
+//! Logs, the audit trail, and trace context.
 
+pub mod audit;
 pub mod call;
 mod decisions;
 mod lines;

@@ -13,6 +13,7 @@ use std::{
 use clap::{Args as Group, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use hookd_agents::Agent;
+use hookd_audit::Hash;
 use hookd_client::{Address, AddressError, Client, Credentials, variables};
 use hookd_rules::Tier;
 
@@ -29,7 +30,7 @@ pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:50051";
     version,
     propagate_version = true,
     after_help = "Exit codes: 0 none or allow; 2 block or halt; 3 ask or defer; 1 hookd could not be asked, a reload was \
-                  refused, or a check found errors; 64 wrong usage."
+                  refused, or a check or verification found errors; 64 wrong usage."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -85,6 +86,9 @@ pub(crate) enum Command {
     Import(ImportArgs),
     /// Trusts rule files of repositories, so that `hookctl relay` offers them to hookd and runs their commands.
     Trust(TrustArgs),
+    /// Looks into the audit trail that hookd writes, without a server.
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// Runs a program that nobody waits for to its end, or to that of its time. For `hookctl relay`.
     #[command(hide = true)]
     Detached(DetachedArgs),
@@ -93,6 +97,25 @@ pub(crate) enum Command {
         /// The shell that it is for.
         shell: Shell,
     },
+}
+
+/// What is done with an audit trail.
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Says whether a record was removed, changed, put in or moved. Exits with 1 if so.
+    Verify(VerifyArgs),
+}
+
+/// What is verified.
+#[derive(Debug, Group)]
+pub(crate) struct VerifyArgs {
+    /// The file, and those that were rotated out of it, in any order: they are one chain.
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// The hash that the last record has to have, as it was noted somewhere else: that the end was cut off can be seen
+    /// by nothing else.
+    #[arg(long, value_name = "HASH")]
+    pub(crate) expect_last: Option<Hash>,
 }
 
 /// One event, from flags or from a file.

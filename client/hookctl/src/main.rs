@@ -1,9 +1,10 @@
 //! `hookctl`: asks hookd from the command line, answers hooks of agents, and checks rule files. Read `args`, `context` (an
-//! event), `trigger`, `admin`, `check`, `relay`, `trust`, `install`, `import` (the subcommands), `render` (for a person)
+//! event), `trigger`, `admin`, `check`, `audit`, `relay`, `trust`, `install`, `import` (the subcommands), `render` (for a person)
 //! and `json` (for a machine), in this order.
 
 mod admin;
 mod args;
+mod audit;
 mod check;
 mod context;
 mod detached;
@@ -75,6 +76,7 @@ async fn run(args: Args) -> Result<Report, Failure> {
             message: "`relay` comes first, its options after it: `hookctl relay --agent NAME …`".to_owned(),
             exit: BLOCKED,
         }),
+        Command::Audit(command) => audit::run(&args.global, &command, paint),
         Command::Trust(trust) => trust::run(&args.global, &trust),
         Command::Import(import) => import::run(&args.global, &import),
         Command::Install(install) => install::run(&args.global, &install, paint),

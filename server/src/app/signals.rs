@@ -7,6 +7,8 @@ pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangups: Vec<Signal>,
+    /// Listened to so that it does not end the process: a file at its size limit is an error of who writes it.
+    _file_size: Signal,
 }
 
 impl Signals {
@@ -16,6 +18,7 @@ impl Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hangups: vec![signal(SignalKind::hangup())?, signal(SignalKind::hangup())?],
+            _file_size: signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
         })
     }
 

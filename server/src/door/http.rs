@@ -123,7 +123,7 @@ mod tests {
         Pages {
             readiness: Readiness::new(),
             details: Arc::new(|| details.iter().map(|line| (*line).to_owned()).collect()),
-            recorder: Arc::new(Recorder::new(DecisionLog::silent())),
+            recorder: Arc::new(Recorder::new(DecisionLog::silent(), None)),
         }
     }
 

@@ -91,7 +91,7 @@ impl<H: Handlers> Plain<H> {
             let decision_id = call.decision_text();
             let reply = match guard::check(&head, &hosts) {
                 Ok(route) => http.answer(&call, &decision_id, Asked::of(route, &head), &head, body).await,
-                Err(refused) => http.refuse(refused, &decision_id),
+                Err(refused) => http.refuse(refused, &call, &decision_id),
             };
             let mut answer = reply.map(|text| Body::new(http_body_util::Full::from(text)));
             if let Ok(id) = HeaderValue::from_str(&decision_id) {
@@ -104,16 +104,16 @@ impl<H: Handlers> Plain<H> {
 
 impl<H: Handlers> PlainHttp<H> {
     /// A request that is no call.
-    fn refuse(&self, refused: Refused, decision_id: &str) -> Reply {
+    fn refuse(&self, refused: Refused, call: &Call, decision_id: &str) -> Reply {
         if let Some(code) = refused.counts_as() {
-            self.recorder.refused(code);
+            self.recorder.refused(call, code, || refused.reason().to_owned());
         }
         refused.into_reply(decision_id)
     }
 
     async fn answer(&self, call: &Call, decision_id: &str, asked: Asked, head: &Parts, body: Incoming) -> Reply {
         let running = self.drain.call();
-        let mut unanswered = Unanswered(Some(&*self.recorder));
+        let mut unanswered = Unanswered(Some((&*self.recorder, call)));
         let cutting = self.drain.cutting();
         let judging = AssertUnwindSafe(self.judged(call, &asked, head, body)).catch_unwind();
         let judged = tokio::select! {
@@ -128,7 +128,7 @@ impl<H: Handlers> PlainHttp<H> {
         unanswered.0 = None;
         let reply = judged.unwrap_or_else(|not_judged| {
             let refusal = Refusal::of(not_judged);
-            self.recorder.refused(refusal.told.code);
+            self.recorder.refused(call, refusal.told.code, || refusal.told.reason.to_owned());
             asked.unanswered(refusal, decision_id)
         });
         drop(running);

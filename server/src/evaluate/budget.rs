@@ -8,6 +8,8 @@ use crate::model::{Event, Modifies, Tier};
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
     end: Instant,
+    /// Until when the answer may wait for its record: half of the margin.
+    record_end: Instant,
     /// Since when, and until when, the tiers below team may run. `None`: their turn has not begun, or the event's
     /// form cannot be rewritten and they share the whole budget.
     lower_end: Option<Instant>,
@@ -21,7 +23,15 @@ impl Budget {
         let tenth = deadline.checked_div(10).unwrap_or_default();
         let margin = tenth.clamp(Duration::from_millis(5), Duration::from_millis(100));
         let left = deadline.checked_sub(margin).filter(|left| !left.is_zero())?;
-        Some(Self { end: arrival.checked_add(left)?, lower_end: None })
+        let end = arrival.checked_add(left)?;
+        let record_end = end.checked_add(margin.checked_div(2).unwrap_or_default())?;
+        Some(Self { end, record_end, lower_end: None })
+    }
+
+    /// Until when the answer may wait for its record.
+    #[must_use]
+    pub fn record_end(&self) -> Instant {
+        self.record_end
     }
 
     /// Begins the turn of the tiers below team, in the chain or in the extra pass: on events whose form can be

@@ -22,6 +22,7 @@ use super::{Gauges, TlsCounts};
 use crate::{
     catalog::Live,
     model::{Decision, Outcome, Ran, Rule, Trigger, Verdict},
+    telemetry::audit::{AuditStats, Trail},
 };
 
 /// How many managed rules are named; the others are `other`.
@@ -56,6 +57,19 @@ pub(super) struct Metrics {
     tls_failed_handshakes: Counter,
     gauges: Mutex<Option<Gauges>>,
     named_rules: RwLock<HashMap<Arc<str>, PerOutcome>>,
+    audit: AuditMetrics,
+}
+
+/// How records of the audit trail went.
+#[derive(Default)]
+struct AuditMetrics {
+    written: Counter,
+    dropped: Counter,
+    sampled_out: Counter,
+    errors: Counter,
+    waiting: Gauge,
+    waiting_bytes: Gauge,
+    sync_age: Gauge<f64, AtomicU64>,
 }
 
 /// Of a family of one series, which is there only if there is something to tell: an end in 1970 would be an alarm.
@@ -146,8 +160,10 @@ impl Metrics {
             tls_failed_handshakes: Counter::default(),
             gauges: Mutex::default(),
             named_rules: RwLock::default(),
+            audit: AuditMetrics::default(),
         };
         metrics.register();
+        metrics.audit.register(&mut metrics.registry);
         metrics
     }
 
@@ -230,7 +246,10 @@ impl Metrics {
         self.rules.get_or_create(&OfRule { rule: Arc::from("other"), outcome: outcome.name() }).inc();
     }
 
-    pub(super) fn exposition(&self) -> String {
+    pub(super) fn exposition(&self, trail: Option<&Trail>) -> String {
+        if let Some(trail) = trail {
+            self.audit.show(&trail.stats());
+        }
         if let Some(gauges) = &*self.gauges.lock().unwrap_or_else(PoisonError::into_inner) {
             self.in_flight.set(whole((gauges.in_flight)()));
             self.background.set(whole((gauges.background)()));
@@ -319,6 +338,42 @@ impl Metrics {
     }
 }
 
+impl AuditMetrics {
+    fn show(&self, stats: &AuditStats) {
+        let counts = [
+            (&self.written, stats.written),
+            (&self.dropped, stats.dropped),
+            (&self.sampled_out, stats.sampled_out),
+            (&self.errors, stats.errors),
+        ];
+        for (counter, count) in counts {
+            counter.inner().store(count, Ordering::Relaxed);
+        }
+        self.waiting.set(whole(stats.waiting));
+        self.waiting_bytes.set(whole(stats.waiting_bytes));
+        let age = stats.synced.map_or(f64::NAN, |synced| synced.elapsed().unwrap_or_default().as_secs_f64());
+        self.sync_age.set(age);
+    }
+
+    fn register(&self, r: &mut Registry) {
+        r.register("audit_records", "Audit records written", self.written.clone());
+        r.register("audit_dropped_records", "Audit records that found no place or were lost", self.dropped.clone());
+        r.register(
+            "audit_sampled_out",
+            "Decisions that sampling left out of the audit trail",
+            self.sampled_out.clone(),
+        );
+        r.register("audit_errors", "Tries to write, rotate or sync audit records that failed", self.errors.clone());
+        r.register("audit_queue_length", "Audit records that wait to be written", self.waiting.clone());
+        r.register("audit_queue_bytes", "What they weigh", self.waiting_bytes.clone());
+        r.register(
+            "audit_last_sync_age_seconds",
+            "Since the audit file was brought to the disk",
+            self.sync_age.clone(),
+        );
+    }
+}
+
 fn place(outcome: Outcome) -> usize {
     match outcome {
         Outcome::Gave(Verdict::None) => 0,
@@ -343,7 +398,7 @@ fn failure(ran: &Ran) -> &'static str {
     ran.said.as_ref().err().map_or("", |failed| failed.kind.name())
 }
 
-fn status(code: Code) -> &'static str {
+pub(super) fn status(code: Code) -> &'static str {
     match code {
         Code::Ok => "ok",
         Code::Cancelled => "cancelled",

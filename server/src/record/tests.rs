@@ -5,10 +5,10 @@ use hookd_rules::{Answer, Handler, LoadSettings, Matcher, OnError, SourceSetting
 use super::*;
 use crate::{
     model::{Capabilities, Cause, DecidedBy, Event, Failed, Failure, Form, Identity, RuleResult, Session},
-    telemetry::Field,
+    telemetry::{Field, call::Peer},
 };
 
-fn rule(id: &str, tier: Tier, mode: Mode) -> Arc<Rule> {
+pub(super) fn rule(id: &str, tier: Tier, mode: Mode) -> Arc<Rule> {
     Arc::new(Rule {
         id: id.into(),
         tier,
@@ -34,7 +34,7 @@ fn rule(id: &str, tier: Tier, mode: Mode) -> Arc<Rule> {
     })
 }
 
-fn trigger(event: &str) -> Trigger {
+pub(super) fn trigger(event: &str) -> Trigger {
     Trigger {
         event_name: event.into(),
         event: Event::known(event).unwrap_or_else(|| Event::unknown(false)),
@@ -56,7 +56,7 @@ fn trigger(event: &str) -> Trigger {
     }
 }
 
-fn result(rule: Arc<Rule>, said: Result<Verdict, Failure>) -> RuleResult {
+pub(super) fn result(rule: Arc<Rule>, said: Result<Verdict, Failure>) -> RuleResult {
     let (outcome, said) = match said {
         Ok(verdict) => (Outcome::Gave(verdict), Ok(Arc::new(Answer { verdict, ..Answer::default() }))),
         Err(kind) => (Outcome::Failed, Err(Failed::new(kind, "secret text"))),
@@ -64,7 +64,7 @@ fn result(rule: Arc<Rule>, said: Result<Verdict, Failure>) -> RuleResult {
     RuleResult { rule, outcome, ran: Ran::said(said), recheck: false, blocked: None }
 }
 
-fn decision(verdict: Verdict, results: Vec<RuleResult>) -> Decision {
+pub(super) fn decision(verdict: Verdict, results: Vec<RuleResult>) -> Decision {
     Decision {
         verdict,
         reason: "secret reason".to_owned(),
@@ -104,15 +104,18 @@ fn samples(recorder: &Recorder, names: &[&str]) -> Vec<String> {
 
 #[test]
 fn decisions_are_counted_with_bounded_labels() {
-    let recorder = Recorder::new(DecisionLog::silent());
+    let recorder = Recorder::new(DecisionLog::silent(), None);
     let results = vec![
         result(rule("guard", Tier::Managed, Mode::Enforce), Ok(Verdict::Block)),
         result(rule("new", Tier::Managed, Mode::Shadow), Ok(Verdict::Ask)),
         result(rule("mine", Tier::Local, Mode::Enforce), Err(Failure::TimedOut)),
     ];
-    recorder.decision(&trigger("Stop"), &decision(Verdict::Block, results), Duration::from_millis(2));
-    recorder.decision(&trigger("vendor.event.42"), &decision(Verdict::None, Vec::new()), Duration::from_millis(2));
-    recorder.refused(Code::InvalidArgument);
+    let took = Duration::from_millis(2);
+    assert!(recorder.decision(&trigger("Stop").into(), &decision(Verdict::Block, results), took).is_none());
+    assert!(
+        recorder.decision(&trigger("vendor.event.42").into(), &decision(Verdict::None, Vec::new()), took).is_none()
+    );
+    recorder.refused(&Call::arriving(Peer::Local), Code::InvalidArgument, String::new);
     recorder.shed();
     assert_eq!(
         samples(&recorder, &["hookd_calls", "hookd_shed", "hookd_forgiven", "hookd_handler_runs", "hookd_managed"]),
@@ -146,7 +149,7 @@ async fn loads_are_counted_and_the_catalog_shows() {
     let live = Live::start(move || Ok(settings.clone())).await.unwrap();
     std::fs::write(&file, rule("sometimes")).unwrap();
     assert!(live.reload().await.is_refused);
-    let recorder = Recorder::new(DecisionLog::silent());
+    let recorder = Recorder::new(DecisionLog::silent(), None);
     recorder.watch(Gauges {
         in_flight: Box::new(|| 1),
         background: Box::new(|| 2),
@@ -194,7 +197,7 @@ async fn loads_are_counted_and_the_catalog_shows() {
 
 #[test]
 fn at_most_500_managed_rules_are_named() {
-    let recorder = Recorder::new(DecisionLog::silent());
+    let recorder = Recorder::new(DecisionLog::silent(), None);
     let rules = (0..600).map(|n| rule(&format!("rule-{n}"), Tier::Managed, Mode::Enforce)).collect::<Vec<_>>();
     for rule in &rules {
         recorder.background_ended(rule, &Ran::said(Ok(Arc::default())));
@@ -212,7 +215,7 @@ fn the_line_of_a_decision_names_things_and_tells_no_texts() {
     ];
     let mut told = serde_json::Map::new();
     let decision = decision(Verdict::Ask, results);
-    audit::fields(&trigger("Stop"), &decision, Duration::from_micros(1234), &mut |name, field| {
+    line::fields(&trigger("Stop"), &decision, Duration::from_micros(1234), &mut |name, field| {
         let value = match field {
             Field::Text(text) => text.into(),
             Field::Count(count) => count.into(),

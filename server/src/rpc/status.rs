@@ -165,6 +165,12 @@ impl NotJudged {
     }
 }
 
+/// The finer kind of a status of hookd's own. Empty: it is another's.
+#[must_use]
+pub fn reason(status: &Status) -> String {
+    status.get_details_error_info().filter(|info| info.domain == DOMAIN).map(|info| info.reason).unwrap_or_default()
+}
+
 fn cut(text: String) -> String {
     cut_to(text, MAX_TEXT_BYTES)
 }

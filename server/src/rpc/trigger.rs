@@ -17,11 +17,13 @@ use super::{
 };
 use crate::{
     catalog::Live,
+    combine,
     evaluate::{Budget, evaluate},
-    model::Trigger,
+    model::{Decision, Trigger},
     record::Recorder,
     run::{Handlers, Slots},
     telemetry::{
+        audit::{Held, Recorded},
         call::{Call, Peer},
         trace,
     },
@@ -80,9 +82,19 @@ impl<H: Handlers> TriggerService<H> {
     ) -> Result<v1::TriggerResponse, NotJudged> {
         let deadline = deadline.unwrap_or(self.bounds.default_deadline).min(self.bounds.max_deadline);
         let Begun { trigger, policy, budget } = self.begin(call, deadline, traceparent, request)?;
-        let decision = evaluate(&*self.handlers, &policy, &trigger, budget).await;
-        self.recorder.decision(&trigger, &decision, call.arrived.elapsed());
+        let mut decision = evaluate(&*self.handlers, &policy, &trigger, budget).await;
+        if let Some(held) = self.recorder.decision(&trigger, &decision, call.arrived.elapsed()) {
+            self.wait_for_record(held, &trigger, &mut decision, budget).await;
+        }
         Ok(reply(&trigger, decision, self.bounds.message_bytes))
+    }
+
+    /// Waits for the record of a decision, and makes of the decision what may be answered without.
+    async fn wait_for_record(&self, held: Held, trigger: &Trigger, decision: &mut Decision, budget: Budget) {
+        let recorded = held.recorded(budget.record_end()).await;
+        if recorded != Recorded::Yes && combine::unrecorded(trigger, decision) && recorded == Recorded::Late {
+            self.recorder.late(trigger, decision.verdict);
+        }
     }
 
     fn begin(

@@ -25,6 +25,7 @@ pub(super) fn tree(settings: &Settings) -> Value {
         fallbacks,
         log,
         http2,
+        audit,
     } = settings;
     let tiers = Tier::ALL.map(|tier| (tier.name().to_owned(), tier_tree(tier, tiers.get(tier))));
     json!({
@@ -76,6 +77,7 @@ pub(super) fn tree(settings: &Settings) -> Value {
             "max_connection_age": duration(http2.max_connection_age),
             "max_concurrent_streams": http2.max_concurrent_streams,
         },
+        "audit": super::audit::tree(audit),
     })
 }
 
@@ -152,11 +154,11 @@ fn number_or_off(number: Option<u32>) -> Value {
     number.map_or("off".into(), Value::from)
 }
 
-fn duration(duration: Duration) -> String {
+pub(super) fn duration(duration: Duration) -> String {
     humantime::format_duration(duration).to_string()
 }
 
-fn size(bytes: usize) -> String {
+pub(super) fn size(bytes: usize) -> String {
     let units = [("GiB", 30_u32), ("MiB", 20), ("KiB", 10)];
     let whole = units.into_iter().find(|(_, shift)| bytes.trailing_zeros() >= *shift && bytes >> shift > 0);
     whole.map_or_else(|| bytes.to_string(), |(unit, shift)| format!("{}{unit}", bytes >> shift))

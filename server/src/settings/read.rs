@@ -12,7 +12,7 @@ use hookd_rules::{AskFallback, DeferFallback, Fallbacks, Mode, ModifyFallback, O
 
 use super::{
     DrainSettings, Http2Settings, Limits, Listen, LogFormat, LogSettings, ServerCommands, Settings, SettingsError,
-    TierSettings, bulkheads, default_sources, http_handlers, permits,
+    TierSettings, audit, bulkheads, default_sources, http_handlers, permits,
     section::{Reading, Section, absolute, text},
     tls,
 };
@@ -123,6 +123,7 @@ fn resolve(mut top: Section<'_, '_>, working_directory: &Path) -> Settings {
         max_concurrent_streams: u32::try_from(section.count("max_concurrent_streams", 256)).unwrap_or(u32::MAX),
     };
     section.end();
+    let audit = audit::audit(top.section("audit"));
     top.end();
     Settings {
         listen,
@@ -139,6 +140,7 @@ fn resolve(mut top: Section<'_, '_>, working_directory: &Path) -> Settings {
         fallbacks,
         log,
         http2,
+        audit,
     }
 }
 
@@ -289,7 +291,7 @@ fn fallbacks(mut section: Section<'_, '_>) -> Fallbacks {
     fallbacks
 }
 
-fn one_of<T: Copy>(names: &[(&str, T)]) -> impl FnOnce(&Value) -> Option<T> {
+pub(super) fn one_of<T: Copy>(names: &[(&str, T)]) -> impl FnOnce(&Value) -> Option<T> {
     move |value| {
         let given = text(value)?;
         names.iter().find(|(name, _)| *name == given).map(|(_, meant)| *meant)

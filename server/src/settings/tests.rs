@@ -1,3 +1,5 @@
+mod audit;
+
 use std::{collections::BTreeMap, fs, path::Path};
 
 use super::*;
@@ -139,6 +141,22 @@ fn without_a_file_everything_has_its_default() {
       keepalive_timeout: "10s"
       max_connection_age: "30m"
       max_concurrent_streams: 256
+    audit:
+      file:
+        path: null
+        rotate_bytes: "64MiB"
+        rotate_age: "0s"
+        keep: 16
+        sync_interval: "1s"
+      stdout: false
+      keep: 1.0
+      parameters: "off"
+      mask_pointers: []
+      mask_patterns: []
+      hash_key_file: null
+      queue_bytes: "64MiB"
+      on_full: "drop"
+      acknowledge: "queued"
     "#);
 }
 

@@ -8,7 +8,7 @@ use tracing::{Level, enabled};
 use super::lines::Lines;
 
 /// What the filter of the log (`log.filter`) knows these lines by.
-const TARGET: &str = "hookd::record::audit";
+const TARGET: &str = "hookd::record::line";
 /// What most lines need, in bytes.
 const USUAL_BYTES: usize = 768;
 
@@ -140,7 +140,7 @@ mod tests {
             None,
             "{\"timestamp\":\"2023-11-14T22:13:20.000001Z\",\"level\":\"INFO\",\"message\":\"decided\",\
              \"tool\":\"a\\\"b\\n\\u001bé\",\"considered\":3,\"degraded\":false,\"ms\":0.25,\
-             \"target\":\"hookd::record::audit\"}\n",
+             \"target\":\"hookd::record::line\"}\n",
         );
         check(
             Some(false),

@@ -149,12 +149,11 @@ impl HookdBuilder {
         let mut child = self.spawn();
         let log = Lines::of(child.stderr.take().unwrap());
         let stdout = Lines::of(child.stdout.take().unwrap());
-        let _too_late = timeout(START_LIMIT, stdout.first()).await;
-        let ready = stdout.all();
-        let Some((grpc, admin)) = ready.first().and_then(|line| ready_line(line)) else {
+        let ready = timeout(START_LIMIT, stdout.find(ready_line)).await;
+        let Ok(Some((grpc, admin))) = ready else {
             let _gone = child.start_kill();
             log.ended().await;
-            panic!("hookd is not ready: stdout {ready:?}, stderr:\n{}", log.all().join("\n"));
+            panic!("hookd is not ready: stdout {:?}, stderr:\n{}", stdout.all(), log.all().join("\n"));
         };
         let address = grpc.iter().find(|address| !address.starts_with("unix:"));
         let channel = address.map_or_else(

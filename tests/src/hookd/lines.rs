@@ -39,10 +39,18 @@ impl Lines {
         self.lines.lock().unwrap().clone()
     }
 
-    /// Waits for the first line, or for the end.
-    pub(crate) async fn first(&self) {
+    /// Waits for a line that is as `wanted`, and gives what that makes of it. `None`: the output has ended without.
+    pub(crate) async fn find<T>(&self, wanted: impl Fn(&str) -> Option<T>) -> Option<T> {
         let mut state = self.state.clone();
-        let _reader_is_gone = state.wait_for(|(count, ended)| *count > 0 || *ended).await;
+        loop {
+            let has_ended = state.borrow_and_update().1;
+            if let Some(found) = self.lines.lock().unwrap().iter().find_map(|line| wanted(line)) {
+                return Some(found);
+            }
+            if has_ended || state.changed().await.is_err() {
+                return None;
+            }
+        }
     }
 
     /// Waits for the end.

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test stops where something is not as it must be")]
 
 mod asking;
+mod auditing;
 mod checking;
 mod credentials;
 mod importing;

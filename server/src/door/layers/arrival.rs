@@ -13,7 +13,7 @@ use tower::{Layer, Service, layer::layer_fn};
 use super::{Answer, Answering, is_evaluation, is_lasting, slow_body::SlowBody};
 use crate::{
     record::Recorder,
-    rpc::status::{DECISION_ID, NotJudged, Violation},
+    rpc::status::{DECISION_ID, NotJudged, Violation, reason},
     telemetry::call::{Call, Peer},
 };
 
@@ -29,7 +29,7 @@ pub struct Arrival<S> {
 }
 
 /// Counts a call as cancelled unless it came to an answer.
-pub(in crate::door) struct Unanswered<'r>(pub(in crate::door) Option<&'r Recorder>);
+pub(in crate::door) struct Unanswered<'r>(pub(in crate::door) Option<(&'r Recorder, &'r Call)>);
 
 pub(super) fn layer<S>(
     peer: Peer,
@@ -59,16 +59,19 @@ where
         let limit = if is_lasting(&request) { Duration::MAX } else { self.arrival_limit };
         let mut request = request.map(|body| Body::new(SlowBody::new(body, limit)));
         request.extensions_mut().insert(call.clone());
-        let counted = is_evaluation(&request).then(|| Arc::clone(&self.recorder));
+        let (recorder, counted) = (Arc::clone(&self.recorder), is_evaluation(&request));
         let message_bytes = self.message_bytes;
         let answering = self.inner.call(request);
         Box::pin(async move {
-            let mut unanswered = Unanswered(counted.as_deref());
+            let mut unanswered = Unanswered(counted.then_some((&*recorder, &call)));
             let Ok(answer) = answering.await;
             unanswered.0 = None;
             let (answer, code) = complete(answer, &call, message_bytes);
-            if let (Some(recorder), Some(code)) = (&counted, code) {
-                recorder.refused(code);
+            let reason = || Status::from_header_map(answer.headers()).as_ref().map(reason).unwrap_or_default();
+            match code {
+                Some(code) if counted => recorder.refused(&call, code, reason),
+                Some(code @ (Code::PermissionDenied | Code::Unauthenticated)) => recorder.denied(&call, code, reason),
+                _ => {}
             }
             Ok(answer)
         })
@@ -77,8 +80,8 @@ where
 
 impl Drop for Unanswered<'_> {
     fn drop(&mut self) {
-        if let Some(recorder) = self.0 {
-            recorder.refused(Code::Cancelled);
+        if let Some((recorder, call)) = self.0 {
+            recorder.refused(call, Code::Cancelled, String::new);
         }
     }
 }

@@ -73,7 +73,8 @@ async fn serve(places: usize) -> Served {
 }
 
 async fn serve_for(places: usize, age: Duration) -> Served {
-    let (drain, open, recorder) = (Drain::new(), TaskTracker::new(), Arc::new(Recorder::new(DecisionLog::silent())));
+    let (drain, open, recorder) =
+        (Drain::new(), TaskTracker::new(), Arc::new(Recorder::new(DecisionLog::silent(), None)));
     let layers = Layers {
         places: Arc::new(Places::new(Arc::new(Semaphore::new(places)), None, Arc::clone(&recorder))),
         message_bytes: LIMIT,

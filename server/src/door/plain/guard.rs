@@ -140,6 +140,11 @@ impl Refused {
         }
     }
 
+    /// Its kind, finer.
+    pub(super) fn reason(&self) -> &'static str {
+        self.reason
+    }
+
     pub(super) fn into_reply(self, decision_id: &str) -> Reply {
         let Self { status, reason, message } = self;
         let mut reply = json::error(status, reason, message, decision_id, |_| {});

@@ -48,7 +48,8 @@ async fn serve() -> (String, Arc<Recorder>) {
     settings.tiers.get_mut(Tier::Managed).sources = vec![SourceSettings { path, optional: false, selector: None }];
     let live = Live::start(move || Ok(settings.clone())).await.unwrap();
 
-    let (drain, open, recorder) = (Drain::new(), TaskTracker::new(), Arc::new(Recorder::new(DecisionLog::silent())));
+    let (drain, open, recorder) =
+        (Drain::new(), TaskTracker::new(), Arc::new(Recorder::new(DecisionLog::silent(), None)));
     let second = Duration::from_secs(1);
     let bounds = Bounds {
         default_deadline: second.saturating_mul(30),

@@ -26,7 +26,7 @@ use crate::{
     evaluate::evaluate_with_offered,
     rpc::{
         reply::reply,
-        status::{NotJudged, Violation},
+        status::{NotJudged, Violation, reason},
     },
     run::{
         Handlers,
@@ -77,11 +77,11 @@ pub(super) fn open<H: Handlers>(
             })),
         };
         let last = match last {
-            None => return recorder.refused(Code::Cancelled),
+            None => return recorder.refused(&call, Code::Cancelled, String::new),
             Some(Ok(answer)) => Ok(wire::response(Sent::Response(answer))),
             Some(Err(not_judged)) => {
                 let status = not_judged.into_status(&call.decision_text());
-                recorder.refused(status.code());
+                recorder.refused(&call, status.code(), || reason(&status));
                 Err(status)
             }
         };
@@ -121,14 +121,16 @@ async fn judge<H: Handlers>(
     let (handlers, slots) = (Arc::clone(&service.handlers), Arc::clone(&service.slots));
     let remote = Remote::new(handlers, Arc::clone(&link), gathered.origins, bounds, slots);
     let evaluation = Box::pin(evaluate_with_offered(&remote, &policy, gathered.brought, &trigger, budget));
-    let decision = wires.carry(&link, bounds.output(), evaluation).await;
+    let mut decision = wires.carry(&link, bounds.output(), evaluation).await;
     // Those that nobody waits for are started before the answer, which is the last message.
     while let Some(outgoing) = link.take() {
         if matches!(outgoing, Outgoing::Run { detached: true, .. }) {
             let _ = timeout_at(end, wires.send(wire::outgoing(outgoing))).await;
         }
     }
-    service.recorder.decision(&trigger, &decision, call.arrived.elapsed());
+    if let Some(held) = service.recorder.decision(&trigger, &decision, call.arrived.elapsed()) {
+        service.wait_for_record(held, &trigger, &mut decision, budget).await;
+    }
     let answer = reply(&trigger, decision, service.bounds.message_bytes.saturating_sub(ENVELOPE));
     Ok(v1::TriggerResponse { offered_revision: gathered.revision, ..answer })
 }

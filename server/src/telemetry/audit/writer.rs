@@ -1,0 +1,334 @@
+//! The thread that makes records of entries and writes them.
+
+use std::{
+    io::{self, Write as _},
+    mem,
+    sync::{
+        Arc, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+use hookd_audit::{Chain, DROPPED, END, Hash, ROTATED, START, Tail, text};
+use tokio::time::Instant;
+use tracing::{info, warn};
+use uuid::Uuid;
+
+use super::{AuditError, Entry, Fields, Shared, file::Lines};
+use crate::settings::{Acknowledge, AuditSettings};
+
+/// How long entries are gathered where nobody waits for them: waking the thread for each would cost a call more than its
+/// record does.
+const GATHER: Duration = Duration::from_millis(5);
+/// How long to wait until what failed is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+/// How often it is looked after the file.
+const LOOK: Duration = Duration::from_secs(1);
+/// What is written at a time at least, where there is so much, in bytes.
+const CHUNK: usize = 1 << 20;
+/// What the buffer keeps of its memory, in bytes.
+const KEPT: usize = 1 << 18;
+
+/// Makes records and writes them.
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+    chain: Chain,
+    file: Option<Lines>,
+    stdout: bool,
+    /// Whole records that wait to be written.
+    lines: Vec<u8>,
+    /// How many they are.
+    records: u64,
+    /// How many bytes of them are in the file.
+    in_file: usize,
+    /// How many bytes of them went to standard output.
+    in_stdout: usize,
+    /// How many of those that were dropped and left out were told about.
+    told: Left,
+    /// Before then rotating is not tried again.
+    rotate_after: Option<Instant>,
+}
+
+/// Counts of what has no record.
+#[derive(Clone, Copy, Default)]
+struct Left {
+    dropped: u64,
+    sampled_out: u64,
+}
+
+/// What there is to do.
+struct Batch {
+    entries: Vec<Entry>,
+    /// The number of the last one.
+    upto: u64,
+    is_closing: bool,
+}
+
+impl Writer {
+    pub(super) fn begin(settings: &AuditSettings, shared: Arc<Shared>, fields: Fields) -> Result<Self, AuditError> {
+        let opened = settings.file.path.clone().map(|path| {
+            Lines::open(settings.file.clone(), path.clone()).map_err(|error| AuditError::File { path, error })
+        });
+        let (file, tail) = opened.transpose()?.map_or((None, Tail::default()), |(file, tail)| (Some(file), tail));
+        let Tail { last, torn, is_open } = tail;
+        let chain = Chain::new(Uuid::new_v4().to_string(), last.map_or(Hash::NONE, |record| record.hash));
+        let mut writer = Self {
+            shared,
+            chain,
+            file,
+            stdout: settings.stdout,
+            lines: Vec::new(),
+            records: 0,
+            in_file: 0,
+            in_stdout: 0,
+            told: Left::default(),
+            rotate_after: None,
+        };
+        if is_open {
+            writer.lines.push(b'\n');
+            writer.in_stdout = 1;
+        }
+        if !torn.is_empty() {
+            warn!(lines = torn.len(), "the audit file ends in a torn line: the process that wrote it was killed");
+        }
+        writer.record(START, SystemTime::now(), |out| {
+            fields(out);
+            if !torn.is_empty() {
+                out.extend_from_slice(br#","torn":"#);
+                // Writing to memory does not fail, here and below.
+                let _ = serde_json::to_writer(out, &torn);
+            }
+        });
+        Ok(writer)
+    }
+
+    pub(super) fn run(mut self) {
+        loop {
+            let batch = self.next();
+            self.make(batch.entries);
+            if batch.is_closing {
+                self.record(END, SystemTime::now(), |_| {});
+            }
+            let is_written = self.write();
+            let must_sync = self.shared.acknowledge == Acknowledge::Synced || batch.is_closing;
+            let is_due = self.file.as_ref().and_then(Lines::sync_in).is_some_and(|left| left.is_zero());
+            let is_synced = is_written && (must_sync || is_due) && self.sync(must_sync);
+            let is_done = is_written && (is_synced || !must_sync);
+            if batch.is_closing && !is_written {
+                self.shared.counts.dropped.fetch_add(self.records, Ordering::Relaxed);
+                warn!(records = self.records, "audit records are lost: they could not be written before the end");
+            }
+            if batch.is_closing {
+                // Given free before anybody hears of the end: the next process may wait for that.
+                self.file = None;
+            }
+            self.shared.progress.send_modify(|progress| {
+                if is_done {
+                    progress.acknowledged = batch.upto;
+                }
+                progress.is_closed = batch.is_closing;
+                progress.is_cut = batch.is_closing && !is_done;
+            });
+            if batch.is_closing {
+                return;
+            }
+        }
+    }
+
+    /// Waits until there is something to do.
+    fn next(&mut self) -> Batch {
+        let shared = Arc::clone(&self.shared);
+        let mut state = shared.state();
+        loop {
+            let sync_in = self.file.as_ref().and_then(Lines::sync_in);
+            let has_work = !state.waiting.is_empty() || state.is_closing || !self.lines.is_empty();
+            if has_work || self.left().dropped > self.told.dropped || sync_in.is_some_and(|left| left.is_zero()) {
+                break;
+            }
+            let waiting = shared.filled.wait_timeout(state, sync_in.unwrap_or(LOOK).min(LOOK));
+            let (woken, timed_out) = waiting.unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            if timed_out.timed_out() && !self.is_there() {
+                // A new one says so.
+                break;
+            }
+        }
+        if shared.acknowledge == Acknowledge::Queued {
+            let gathered = shared.filled.wait_timeout_while(state, GATHER, |state| !state.is_closing);
+            state = gathered.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let (entries, upto) = (mem::take(&mut state.waiting), state.taken);
+        let batch = Batch { entries, upto, is_closing: state.is_closing };
+        state.bytes = 0;
+        drop(state);
+        shared.progress.send_modify(|progress| progress.emptied = progress.emptied.wrapping_add(1));
+        batch
+    }
+
+    fn is_there(&self) -> bool {
+        self.file.as_ref().is_none_or(Lines::is_there)
+    }
+
+    /// Makes records, and writes them where they are many.
+    fn make(&mut self, entries: Vec<Entry>) {
+        if !self.is_there() {
+            self.rotate();
+        }
+        for Entry { kind, time, fields, .. } in entries {
+            self.record(kind, time, fields);
+            let length = self.lines.len();
+            if self.is_full(length) {
+                if self.write() {
+                    self.rotate();
+                }
+            } else if length > CHUNK {
+                self.write();
+            }
+        }
+        let dropped = self.left().dropped;
+        let count = dropped.saturating_sub(self.told.dropped);
+        if count > 0 {
+            self.told.dropped = dropped;
+            self.record(DROPPED, SystemTime::now(), |out| number(out, "count", count));
+        }
+    }
+
+    fn record(&mut self, kind: &str, time: SystemTime, fields: impl FnOnce(&mut Vec<u8>)) {
+        let sampled_out = self.left().sampled_out;
+        let new = sampled_out.saturating_sub(self.told.sampled_out);
+        self.told.sampled_out = sampled_out;
+        self.chain.record(&mut self.lines, kind, time, |out| {
+            if new > 0 {
+                number(out, "sampled_out", new);
+            }
+            fields(out);
+        });
+        self.records = self.records.saturating_add(1);
+    }
+
+    fn left(&self) -> Left {
+        let counts = &self.shared.counts;
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Left { dropped: count(&counts.dropped), sampled_out: count(&counts.sampled_out) }
+    }
+
+    fn is_full(&self, more: usize) -> bool {
+        let may_rotate = self.rotate_after.is_none_or(|after| after <= Instant::now());
+        may_rotate && self.file.as_ref().is_some_and(|file| file.is_full(more))
+    }
+
+    /// Begins a new file.
+    fn rotate(&mut self) {
+        let Some(file) = &mut self.file else { return };
+        self.rotate_after = None;
+        match file.rotate() {
+            Ok(Some(aside)) => {
+                info!(file = aside, "the audit file was rotated");
+                self.no_trouble("rotated");
+                self.record(ROTATED, SystemTime::now(), |out| text(out, "file", &aside));
+            }
+            Ok(None) => {
+                warn!("the audit file was taken away: a new one goes on");
+                self.record(ROTATED, SystemTime::now(), |_| {});
+            }
+            // The old one grows.
+            Err(error) => {
+                self.trouble("rotated", &error);
+                self.rotate_after = Instant::now().checked_add(RETRY);
+            }
+        }
+    }
+
+    /// Writes what waits: to standard output as well as it can, to the file to the last byte, however long that takes.
+    /// `false`: the process ends before that.
+    fn write(&mut self) -> bool {
+        if self.stdout {
+            let new = self.lines.get(self.in_stdout..).unwrap_or_default();
+            let mut out = io::stdout().lock();
+            let written = out.write_all(new).and_then(|()| out.flush());
+            drop(out);
+            self.in_stdout = self.lines.len();
+            match written {
+                Ok(()) => self.no_trouble("written to standard output"),
+                Err(error) => self.trouble("written to standard output", &error),
+            }
+        }
+        let mut is_last_try = false;
+        while let Some(rest) = self.lines.get(self.in_file..).filter(|rest| !rest.is_empty())
+            && let Some(file) = &mut self.file
+        {
+            match file.write(rest) {
+                Ok(written) => {
+                    self.in_file = self.in_file.saturating_add(written);
+                    self.no_trouble("written");
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.trouble("written", &error);
+                    if is_last_try {
+                        return false;
+                    }
+                    is_last_try = !self.wait_to_retry();
+                }
+            }
+        }
+        self.shared.counts.written.fetch_add(mem::take(&mut self.records), Ordering::Relaxed);
+        self.lines.clear();
+        self.lines.shrink_to(KEPT);
+        (self.in_file, self.in_stdout) = (0, 0);
+        true
+    }
+
+    /// Brings what was written to the disk; where answers wait for it, however long that takes. Whether it is there.
+    fn sync(&mut self, until_done: bool) -> bool {
+        let Some(mut file) = self.file.take() else { return true };
+        let mut is_last_try = !until_done;
+        let is_synced = loop {
+            match file.sync() {
+                Ok(()) => break true,
+                Err(error) => self.trouble("brought to the disk", &error),
+            }
+            if is_last_try {
+                break false;
+            }
+            is_last_try = !self.wait_to_retry();
+        };
+        self.file = Some(file);
+        if is_synced {
+            self.no_trouble("brought to the disk");
+            let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let millis = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+            self.shared.counts.synced.store(millis, Ordering::Relaxed);
+        }
+        is_synced
+    }
+
+    /// Waits a while. `false`: the process ends, and what cannot be done now will not be.
+    fn wait_to_retry(&self) -> bool {
+        let state = self.shared.state();
+        let waiting = self.shared.filled.wait_timeout_while(state, RETRY, |state| !state.is_closing);
+        !waiting.unwrap_or_else(PoisonError::into_inner).0.is_closing
+    }
+
+    fn trouble(&self, what: &'static str, error: &io::Error) {
+        self.shared.counts.errors.fetch_add(1, Ordering::Relaxed);
+        let message = format!("audit records cannot be {what}: {error}");
+        let mut trouble = self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        if trouble.get(what) != Some(&message) {
+            warn!("{message}");
+            trouble.insert(what, message);
+        }
+    }
+
+    fn no_trouble(&self, what: &'static str) {
+        let mut trouble = self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        if trouble.remove(what).is_some() {
+            info!("audit records can be {what} again");
+        }
+    }
+}
+
+fn number(out: &mut Vec<u8>, name: &str, number: u64) {
+    let _ = write!(out, r#","{name}":{number}"#);
+}
