@@ -94,6 +94,25 @@ async fn callers_are_served_over_tls_1_3_and_know_the_server() {
 }
 
 #[tokio::test]
+async fn callers_refuse_a_server_whose_certificate_is_no_good() {
+    let ours = Authority::new();
+    let expired = {
+        let mut params = server(["localhost"]);
+        (params.not_before, params.not_after) = (date_time_ymd(2000, 1, 1), date_time_ymd(2001, 1, 1));
+        ours.issue(&params)
+    };
+    let hookd = expired.serve(Hookd::builder()).start().await;
+    let seen = refusal(&ours.caller(), hookd.address()).await;
+    assert!(matches!(seen, Error::InvalidCertificate(CertificateError::ExpiredContext { .. })), "{seen:?}");
+    assert_eq!(certificate_lines(&hookd).await, ["the certificate has expired"]);
+    assert!(hookd.log_text().contains("the certificate has expired, callers will not take it"));
+
+    let hookd = Issued::by_itself(&server(["localhost"])).serve(Hookd::builder()).start().await;
+    let seen = refusal(&ours.caller(), hookd.address()).await;
+    assert_eq!(seen, Error::InvalidCertificate(CertificateError::UnknownIssuer));
+}
+
+#[tokio::test]
 async fn tls_1_2_is_spoken_if_so_set() {
     let ours = Authority::new();
     let hookd = ours.server().serve(Hookd::builder().managed(blocks()));
