@@ -13,7 +13,9 @@ use hookd::{
     run::{Call, Handlers, Job},
     select,
 };
-use hookd_rules::{LoadSettings, Memory, Policy, SourceSettings};
+use hookd_rules::{
+    Catalog, LoadSettings, Memory, MissingLabel, Operator, Policy, Requirement, Selector, SourceSettings,
+};
 use tokio::time::Instant;
 
 fn main() {
@@ -84,6 +86,55 @@ fn trigger() -> Trigger {
 fn select(bencher: Bencher<'_, '_>, rules: usize) {
     let (policy, trigger) = (policy(rules, 5, always), trigger());
     bencher.bench_local(|| select::select(black_box(&policy), black_box(&trigger)).rules().len());
+}
+
+/// 10 rules for everyone, and a source of 5 rules for each of so many tenants.
+fn of_tenants(tenants: usize) -> Arc<Catalog> {
+    let directory = tempfile::tempdir().unwrap();
+    let mut settings = LoadSettings::default();
+    let mut source = |tier: Tier, name: &str, rules: usize, selector: Option<Arc<Selector>>| {
+        let rules = (0..rules).map(|index| {
+            let handler = serde_json::json!({ "type": "decide", "verdict": "ask" });
+            serde_json::json!({ "event": "PreToolUse", "matcher": format!("^(Bash|{name}-{index})$"), "handler": handler })
+        });
+        let path = directory.path().join(format!("{name}.json"));
+        fs::write(&path, serde_json::json!({ "hooks": rules.collect::<Vec<_>>() }).to_string()).unwrap();
+        settings.tiers.get_mut(tier).sources.push(SourceSettings { path, optional: false, selector });
+    };
+    source(Tier::Managed, "everyone", 10, None);
+    for tenant in (0..tenants).map(|tenant| format!("t{tenant}")) {
+        let operator = Operator::In([tenant.clone()].into());
+        let requirement = Requirement { key: "tenant".to_owned(), operator };
+        let selector = Selector::new([requirement], MissingLabel::Deny).unwrap();
+        source(Tier::Team, &tenant, 5, Some(Arc::new(selector)));
+    }
+    Arc::new(hookd_rules::load(&settings, &mut Memory::default()).catalog.unwrap())
+}
+
+fn labels(tenant: usize, user: usize) -> Vec<(String, String)> {
+    [("tenant", format!("t{tenant}")), ("user", format!("u{user}"))].map(|(key, value)| (key.to_owned(), value)).into()
+}
+
+/// A caller whose labels were seen before, by what is for it alone.
+#[divan::bench(args = [0, 1, 100, 10_000])]
+fn select_among_tenants(bencher: Bencher<'_, '_>, tenants: usize) {
+    let (catalog, labels, trigger) = (of_tenants(tenants), labels(0, 0), trigger());
+    bencher.bench_local(|| {
+        let policy = Policy::of(Arc::clone(black_box(&catalog)), &labels).unwrap();
+        select::select(&policy, black_box(&trigger)).rules().len()
+    });
+}
+
+/// A caller of another tenant each time, none of which was seen before as long as there are enough of them.
+#[divan::bench(args = [100, 10_000], sample_count = 100, sample_size = 100)]
+fn select_for_a_new_tenant(bencher: Bencher<'_, '_>, tenants: usize) {
+    let (catalog, trigger) = (of_tenants(tenants), trigger());
+    let mut callers = (0..).map(|caller| labels(caller, caller)).take(20_000).collect::<Vec<_>>();
+    bencher.bench_local(move || {
+        let labels = callers.pop().unwrap();
+        let policy = Policy::of(Arc::clone(black_box(&catalog)), &labels).unwrap();
+        select::select(&policy, black_box(&trigger)).rules().len()
+    });
 }
 
 #[divan::bench(args = [0, 5, 50])]

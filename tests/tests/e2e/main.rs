@@ -48,6 +48,8 @@ mod security;
 #[cfg(test)]
 mod stream;
 #[cfg(test)]
+mod tenants;
+#[cfg(test)]
 mod tls;
 #[cfg(test)]
 mod transport;

@@ -2,7 +2,7 @@
 //! wrong costs only what it would have run itself.
 
 mod by_client;
-mod caller;
+pub(crate) mod caller;
 mod hostile;
 mod misbehaviour;
 mod rules;
