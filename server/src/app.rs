@@ -31,6 +31,7 @@ use crate::{
         calls::Calls,
         connection::{Arrived, Connections},
         http::{self, Pages},
+        identity::Authenticator,
         layers::Layers,
         listener::{self, BindError, Listener},
         places::Places,
@@ -87,6 +88,8 @@ enum StartError {
     #[error("cannot serve reflection: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),
     #[error("{0}")]
+    Identity(String),
+    #[error("{0}")]
     Other(#[from] io::Error),
 }
 
@@ -106,6 +109,7 @@ struct App {
     routes: Routes,
     triggers: Arc<TriggerService<Pool>>,
     places: Arc<Places>,
+    authenticator: Arc<Authenticator>,
 }
 
 /// Does what the arguments ask for, to the end of the process. What is wrong is told on stderr.
@@ -115,7 +119,9 @@ pub async fn run(arguments: Arguments) -> Exit {
         Err(error) => {
             let _ = writeln!(io::stderr(), "{error}");
             match error {
-                StartError::Settings(_) | StartError::Rules(_) | StartError::Tls(_) => Exit::Unusable,
+                StartError::Settings(_) | StartError::Rules(_) | StartError::Tls(_) | StartError::Identity(_) => {
+                    Exit::Unusable
+                }
                 StartError::Bind(_)
                 | StartError::Audit(_)
                 | StartError::Pool(_)
@@ -179,6 +185,8 @@ impl App {
         let live = Live::start(reload.read_settings()).await.map_err(|report| StartError::Rules(Box::new(report)))?;
 
         let recorder = Arc::new(Recorder::new(decisions, Audit::begin(&settings.audit)?));
+        let authenticator = Authenticator::start(&settings.identity, &settings.permissions, Arc::clone(&recorder));
+        let authenticator = authenticator.await.map_err(StartError::Identity)?;
         let limits = &settings.limits;
         let runner = Runner::new(Capacity {
             children: limits.children,
@@ -245,6 +253,7 @@ impl App {
             routes,
             triggers,
             places,
+            authenticator,
         })
     }
 
@@ -265,11 +274,12 @@ impl App {
             routes,
             triggers,
             places,
+            authenticator,
         } = self;
         let addresses = listeners.iter().map(|listener| listener.address().to_string()).collect::<Vec<_>>().join(",");
         let (admin_listener, admin_address) = admin;
         let (tls, tls_reload) = tls.unzip();
-        let details = details(&live, &recorder, tls.clone());
+        let details = details(&live, &recorder, tls.clone(), &authenticator);
         let pages = Pages { readiness: readiness.clone(), details, recorder: Arc::clone(&recorder) };
         let admin_pages = tokio::spawn(http::serve(admin_listener, pages));
 
@@ -299,10 +309,12 @@ impl App {
         };
         for listener in listeners {
             let (layers, routes, plain) = (layers.clone(), routes.clone(), Arc::clone(&plain));
+            let authenticator = Arc::clone(&authenticator);
             let hosts = Arc::new(Hosts::of(listener.address(), &settings.hosts));
             let service = move |arrived: Arrived| {
-                let plain = Plain::new(Arc::clone(&plain), Arc::clone(&hosts), arrived.peer);
-                Calls::new(layers.around(routes.clone(), arrived.peer), plain)
+                let visitor = Arc::new(authenticator.visitor(&arrived));
+                let plain = Plain::new(Arc::clone(&plain), Arc::clone(&hosts), Arc::clone(&visitor));
+                Calls::new(layers.around(routes.clone(), visitor), plain)
             };
             open.spawn(connections.clone().accept(listener, service));
         }
@@ -408,10 +420,15 @@ fn tls_text(settings: Option<&TlsSettings>) -> String {
     format!("{} or newer, client certificates {clients}", settings.min_version.name())
 }
 
-/// What `/readyz` shows besides: sources of which not everything is in force, and what is wrong with certificates
-/// and with the audit trail.
-fn details(live: &Live, recorder: &Arc<Recorder>, tls: Option<Tls>) -> Arc<dyn Fn() -> Vec<String> + Send + Sync> {
-    let (live, recorder) = (live.clone(), Arc::clone(recorder));
+/// What `/readyz` shows besides: sources of which not everything is in force, what is wrong with certificates
+/// and with the audit trail, and issuers without keys.
+fn details(
+    live: &Live,
+    recorder: &Arc<Recorder>,
+    tls: Option<Tls>,
+    authenticator: &Arc<Authenticator>,
+) -> Arc<dyn Fn() -> Vec<String> + Send + Sync> {
+    let (live, recorder, authenticator) = (live.clone(), Arc::clone(recorder), Arc::clone(authenticator));
     Arc::new(move || {
         let report = live.last_report();
         let mut lines = vec![format!("revision: {}", live.current().revision)];
@@ -429,6 +446,7 @@ fn details(live: &Live, recorder: &Arc<Recorder>, tls: Option<Tls>) -> Arc<dyn F
         lines.extend(report.lines(Severity::Error).map(|error| format!("error: {error}")));
         lines.extend(tls.iter().flat_map(Tls::details));
         lines.extend(recorder.trail().map(|trail| trail.stats().trouble).unwrap_or_default());
+        lines.extend(authenticator.troubles());
         lines
     })
 }

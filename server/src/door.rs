@@ -3,6 +3,7 @@
 pub mod calls;
 pub mod connection;
 pub mod http;
+pub mod identity;
 pub mod layers;
 pub mod listener;
 pub mod places;

@@ -30,6 +30,17 @@ pub struct Recorder {
     audit: Option<Audit>,
 }
 
+/// By what somebody proves who they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof {
+    /// Nothing.
+    None,
+    /// A client certificate.
+    Certificate,
+    /// A bearer token.
+    Token,
+}
+
 /// What the process is doing right now, asked at each scrape.
 pub struct Gauges {
     /// Calls being evaluated.
@@ -61,6 +72,16 @@ pub struct TlsCounts {
     pub not_after: i64,
     /// Handshakes that came to no end.
     pub failed_handshakes: u64,
+}
+
+impl Proof {
+    fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Certificate => "certificate",
+            Self::Token => "token",
+        }
+    }
 }
 
 impl Recorder {
@@ -127,6 +148,17 @@ impl Recorder {
     /// A call of a tenant that calls too often.
     pub fn rate_limited(&self) {
         self.metrics.rate_limited();
+    }
+
+    /// Somebody proved who they are (`ok`), or did not: the result is an [`crate::model::Unproven`]'s name. Callers that are
+    /// let in without any proof are not counted.
+    pub fn authenticated(&self, proof: Proof, result: &'static str) {
+        self.metrics.authenticated(proof.name(), result);
+    }
+
+    /// The keys of an issuer were asked for, and had or not.
+    pub fn issuer_keys(&self, issuer: &str, had: bool) {
+        self.metrics.issuer_keys(issuer, if had { "good" } else { "failed" });
     }
 
     /// A handler in the background ended.

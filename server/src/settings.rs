@@ -6,6 +6,7 @@ mod audit;
 mod bulkheads;
 mod file;
 mod http_handlers;
+mod identity;
 mod permits;
 mod print;
 mod read;
@@ -29,8 +30,14 @@ use hookd_rules::{
 pub use audit::{Acknowledge, AuditFile, AuditSettings, KEEP_ALL, OnFull, Parameters};
 pub use bulkheads::{BulkheadSettings, TenantRate};
 pub use http_handlers::HttpHandlerSettings;
+pub use identity::{
+    Anonymous, CertificateSettings, IdentitySettings, IssuerSettings, KeyServer, KeySource, MAX_LABEL_BYTES, NameKind,
+    NamePattern, check_label, is_label_value,
+};
 pub use read::Origin;
 pub use tls::{ClientCertificates, Plaintext, TlsSettings, TlsVersion};
+
+use crate::model::Grant;
 
 /// Settings as they are in force: complete, checked, all paths absolute.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +73,10 @@ pub struct Settings {
     pub http2: Http2Settings,
     /// The record of each decision.
     pub audit: AuditSettings,
+    /// Who may call, and how that is known.
+    pub identity: IdentitySettings,
+    /// What callers may do, by their labels.
+    pub permissions: Vec<Grant>,
 }
 
 /// An address to listen on.

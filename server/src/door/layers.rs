@@ -1,6 +1,7 @@
 //! The layers that every gRPC call passes, in one visible stack.
 
 mod arrival;
+mod authentication;
 mod cut;
 mod in_flight;
 mod panic;
@@ -11,15 +12,11 @@ use std::{convert::Infallible, future::Future, pin::Pin, sync::Arc, time::Durati
 use tonic::{body::Body, service::Routes};
 use tower::ServiceBuilder;
 
-use super::places::Places;
-use crate::{
-    drain::Drain,
-    record::Recorder,
-    rpc::status::NotJudged,
-    telemetry::call::{Call, Peer},
-};
+use super::{identity::Visitor, places::Places};
+use crate::{drain::Drain, record::Recorder, rpc::status::NotJudged, telemetry::call::Call};
 
 pub use arrival::Arrival;
+pub use authentication::Authentication;
 pub use cut::Cut;
 pub use in_flight::InFlight;
 pub use panic::CatchPanic;
@@ -29,7 +26,7 @@ pub(super) use {arrival::Unanswered, panic::text as panic_text};
 pub type Answer = http::Response<Body>;
 
 /// The whole stack.
-pub type Stack = Arrival<CatchPanic<Cut<InFlight<Routes>>>>;
+pub type Stack = Arrival<CatchPanic<Cut<Authentication<InFlight<Routes>>>>>;
 
 /// What a layer's service gives.
 pub(super) type Answering = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
@@ -50,16 +47,18 @@ pub struct Layers {
 }
 
 impl Layers {
-    /// The stack around `routes`, for one peer.
+    /// The stack around `routes`, for one connection.
     #[must_use]
-    pub fn around(&self, routes: Routes, peer: Peer) -> Stack {
+    pub fn around(&self, routes: Routes, visitor: Arc<Visitor>) -> Stack {
         ServiceBuilder::new()
             // Outermost, so that whatever comes back has a decision id, a code of the contract and is counted.
-            .layer(arrival::layer(peer, self.message_bytes, self.arrival_limit, Arc::clone(&self.recorder)))
+            .layer(arrival::layer(visitor.peer(), self.message_bytes, self.arrival_limit, Arc::clone(&self.recorder)))
             // Above all that could panic; below the arrival, which names the call in the answer.
             .layer(panic::layer())
             // Above the places, so that a call which is cut gives its place back at once.
             .layer(cut::layer(self.drain.clone()))
+            // Above the places, so that nobody holds one who may not, or whose proof is waited for.
+            .layer(authentication::layer(visitor))
             // Last, so that a place is held only while the call is evaluated.
             .layer(in_flight::layer(Arc::clone(&self.places)))
             .service(routes)

@@ -20,11 +20,13 @@ use tracing::error;
 
 use self::guard::{Refused, Route};
 use super::{
+    identity::{Identified, Visitor},
     layers::{Answer, Answering, Unanswered, panic_text},
     places::Places,
 };
 use crate::{
     drain::Drain,
+    model::Permission,
     record::Recorder,
     rpc::{
         hooks::HookCall,
@@ -33,12 +35,12 @@ use crate::{
         trigger::TriggerService,
     },
     run::Handlers,
-    telemetry::call::{Call, Peer},
+    telemetry::call::Call,
 };
 
 pub use hosts::Hosts;
 
-/// How long the body of a call that finds no place may take, all in all.
+/// How long the body of a call that finds no place, or whose caller is not known, may take, all in all.
 const SHED_LIMIT: Duration = Duration::from_secs(2);
 /// How many bodies of such calls are read at a time.
 pub const SHED_READERS: usize = 64;
@@ -50,7 +52,7 @@ pub struct PlainHttp<H> {
     pub triggers: Arc<TriggerService<H>>,
     /// Places for calls that are evaluated: those of gRPC.
     pub places: Arc<Places>,
-    /// Places for calls that found none of the others, to see of which event they are.
+    /// Places for calls that found none of the others or whose caller is not known, to see of which event they are.
     pub shed: Semaphore,
     /// Size of a body, in bytes.
     pub message_bytes: usize,
@@ -62,12 +64,12 @@ pub struct PlainHttp<H> {
     pub recorder: Arc<Recorder>,
 }
 
-/// Plain HTTP for one peer.
+/// Plain HTTP for one connection.
 #[derive(Debug)]
 pub struct Plain<H> {
     http: Arc<PlainHttp<H>>,
     hosts: Arc<Hosts>,
-    peer: Peer,
+    visitor: Arc<Visitor>,
 }
 
 /// One call, as its caller speaks.
@@ -77,20 +79,23 @@ enum Asked {
 }
 
 impl<H: Handlers> Plain<H> {
-    /// For a peer that came in where `hosts` are the names of hookd.
-    pub fn new(http: Arc<PlainHttp<H>>, hosts: Arc<Hosts>, peer: Peer) -> Self {
-        Self { http, hosts, peer }
+    /// For a connection that came in where `hosts` are the names of hookd.
+    pub fn new(http: Arc<PlainHttp<H>>, hosts: Arc<Hosts>, visitor: Arc<Visitor>) -> Self {
+        Self { http, hosts, visitor }
     }
 
     /// Answers one call.
     pub(super) fn call(&self, request: Request<Incoming>) -> Answering {
-        let call = Call::arriving(self.peer);
-        let (http, hosts) = (Arc::clone(&self.http), Arc::clone(&self.hosts));
+        let call = Call::arriving(self.visitor.peer());
+        let (http, hosts, visitor) = (Arc::clone(&self.http), Arc::clone(&self.hosts), Arc::clone(&self.visitor));
         Box::pin(async move {
             let (head, body) = request.into_parts();
             let decision_id = call.decision_text();
             let reply = match guard::check(&head, &hosts) {
-                Ok(route) => http.answer(&call, &decision_id, Asked::of(route, &head), &head, body).await,
+                Ok(route) => {
+                    let asked = Asked::of(route, &head);
+                    http.answer(call, &visitor, &decision_id, asked, &head, body).await
+                }
                 Err(refused) => http.refuse(refused, &call, &decision_id),
             };
             let mut answer = reply.map(|text| Body::new(http_body_util::Full::from(text)));
@@ -111,11 +116,27 @@ impl<H: Handlers> PlainHttp<H> {
         refused.into_reply(decision_id)
     }
 
-    async fn answer(&self, call: &Call, decision_id: &str, asked: Asked, head: &Parts, body: Incoming) -> Reply {
+    async fn answer(
+        &self,
+        mut call: Call,
+        visitor: &Visitor,
+        decision_id: &str,
+        asked: Asked,
+        head: &Parts,
+        body: Incoming,
+    ) -> Reply {
         let running = self.drain.call();
-        let mut unanswered = Unanswered(Some((&*self.recorder, call)));
+        let unknown = call.clone();
+        let mut unanswered = Unanswered(Some((&*self.recorder, &unknown)));
+        let known = AssertUnwindSafe(know(&mut call, visitor, head)).catch_unwind().await;
+        let known = known.unwrap_or_else(|panic| {
+            error!(message = panic_text(&*panic), "a call panicked");
+            Err(NotJudged::Internal)
+        });
+        let call = &call;
+        unanswered.0 = Some((&*self.recorder, call));
         let cutting = self.drain.cutting();
-        let judging = AssertUnwindSafe(self.judged(call, &asked, head, body)).catch_unwind();
+        let judging = AssertUnwindSafe(self.judged(call, known, &asked, head, body)).catch_unwind();
         let judged = tokio::select! {
             judged = judging => judged.unwrap_or_else(|panic| {
                 error!(message = panic_text(&*panic), "a call panicked");
@@ -135,8 +156,19 @@ impl<H: Handlers> PlainHttp<H> {
         reply
     }
 
-    /// The answer to a call that finds a place and is judged.
-    async fn judged(&self, call: &Call, asked: &Asked, head: &Parts, body: Incoming) -> Result<Reply, NotJudged> {
+    /// The answer to a call whose caller is known, that finds a place and is judged.
+    async fn judged(
+        &self,
+        call: &Call,
+        known: Result<(), NotJudged>,
+        asked: &Asked,
+        head: &Parts,
+        body: Incoming,
+    ) -> Result<Reply, NotJudged> {
+        if let Err(not_judged) = known {
+            self.see_event(asked, body).await;
+            return Err(not_judged);
+        }
         let place = match self.places.enter(&call.identity) {
             Ok(place) => place,
             Err(not_judged) => {
@@ -160,7 +192,7 @@ impl<H: Handlers> PlainHttp<H> {
         Ok(asked.answer(&response))
     }
 
-    /// Reads the body of a call that gets no place, where the form of its answer depends on it.
+    /// Reads the body of a call that is not judged, where the form of its answer depends on it.
     async fn see_event(&self, asked: &Asked, body: Incoming) {
         if let Asked::Trigger(_) = asked {
             return;
@@ -214,6 +246,17 @@ impl Asked {
             Self::Trigger(_) => TriggerCall::unanswered(refusal, decision_id),
         }
     }
+}
+
+/// Notes in `call` who makes it, if they may.
+async fn know(call: &mut Call, visitor: &Visitor, head: &Parts) -> Result<(), NotJudged> {
+    let identified = match visitor.identify(&head.headers, call) {
+        Identified::Now(identified) => identified,
+        Identified::Later(later) => visitor.identify_later(later).await,
+    };
+    call.identity = identified.map_err(NotJudged::Unauthenticated)?;
+    let may = visitor.may(&call.identity, Permission::Trigger);
+    if may { Ok(()) } else { Err(NotJudged::NotPermitted(Permission::Trigger)) }
 }
 
 /// Whether the caller sends its body only when it is told to.

@@ -43,6 +43,8 @@ pub(super) struct Metrics {
     handler_seconds: Family<Kind, Histogram, fn() -> Histogram>,
     rules: Family<OfRule, Counter>,
     loads: Family<Load, Counter>,
+    authentications: Family<Authentication, Counter>,
+    issuer_keys: Family<IssuerKeys, Counter>,
     in_flight: Gauge,
     background: Gauge,
     children: Gauge,
@@ -123,6 +125,18 @@ struct Load {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Authentication {
+    proof: &'static str,
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct IssuerKeys {
+    issuer: String,
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Revision {
     revision: Arc<str>,
 }
@@ -146,6 +160,8 @@ impl Metrics {
             handler_seconds: Family::new_with_constructor(histogram),
             rules: Family::default(),
             loads: Family::default(),
+            authentications: Family::default(),
+            issuer_keys: Family::default(),
             in_flight: Gauge::default(),
             background: Gauge::default(),
             children: Gauge::default(),
@@ -188,6 +204,14 @@ impl Metrics {
 
     pub(super) fn rate_limited(&self) {
         self.rate_limited.inc();
+    }
+
+    pub(super) fn authenticated(&self, proof: &'static str, result: &'static str) {
+        self.authentications.get_or_create(&Authentication { proof, result }).inc();
+    }
+
+    pub(super) fn issuer_keys(&self, issuer: &str, result: &'static str) {
+        self.issuer_keys.get_or_create(&IssuerKeys { issuer: issuer.to_owned(), result }).inc();
     }
 
     pub(super) fn forgiven(&self, rule: &Rule, ran: &Ran) {
@@ -307,6 +331,16 @@ impl Metrics {
         r.register("handler_duration_seconds", "How long handlers ran", self.handler_seconds.clone());
         r.register("managed_rule_outcomes", "Outcomes of managed rules by rule id", self.rules.clone());
         r.register("reloads", "Loads of the rules, the first one included, by result", self.loads.clone());
+        r.register(
+            "authentications",
+            "Calls whose caller presented a proof, or should have, by its kind and what came of it",
+            self.authentications.clone(),
+        );
+        r.register(
+            "issuer_key_loads",
+            "How often the keys of an issuer of tokens were asked for, by result",
+            self.issuer_keys.clone(),
+        );
         r.register("in_flight_calls", "Calls being evaluated", self.in_flight.clone());
         r.register("background_handlers", "Handlers in the background", self.background.clone());
         r.register("child_processes", "Child processes alive", self.children.clone());

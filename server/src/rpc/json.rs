@@ -81,6 +81,9 @@ impl TriggerCall {
             }
         });
         retry_after(&mut reply, told.retry_after);
+        if status == StatusCode::UNAUTHORIZED {
+            reply.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
         reply
     }
 }
@@ -98,7 +101,10 @@ impl Refusal {
             NotJudged::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, false),
             NotJudged::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, false),
             NotJudged::Stopping => (StatusCode::SERVICE_UNAVAILABLE, true),
-            NotJudged::Denied(_) | NotJudged::MissingLabel(_) => (StatusCode::FORBIDDEN, false),
+            NotJudged::Denied(_) | NotJudged::MissingLabel(_) | NotJudged::NotPermitted(_) => {
+                (StatusCode::FORBIDDEN, false)
+            }
+            NotJudged::Unauthenticated(_) => (StatusCode::UNAUTHORIZED, false),
             NotJudged::Internal => (StatusCode::INTERNAL_SERVER_ERROR, true),
         };
         Self { status, unavailable, told: not_judged.told() }
@@ -163,6 +169,7 @@ fn reply(status: StatusCode, body: &Value) -> Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{Permission, Unproven};
 
     fn body(reply: &Reply) -> Value {
         hookd_json::parse(reply.body()).unwrap()
@@ -181,6 +188,8 @@ mod tests {
             (NotJudged::TooLarge(4), 413, false, "TOO_LARGE"),
             (NotJudged::Stopping, 503, true, "STOPPING"),
             (NotJudged::Denied("no"), 403, false, "NOT_PERMITTED"),
+            (NotJudged::NotPermitted(Permission::Trigger), 403, false, "NOT_PERMITTED"),
+            (NotJudged::Unauthenticated(Unproven::Expired), 401, false, "EXPIRED"),
             (NotJudged::Internal, 500, true, "INTERNAL"),
         ];
         for (not_judged, status, unavailable, reason) in cases {

@@ -7,6 +7,8 @@ use hookd_rules::Lacking;
 use tonic::{Code, Status, metadata::MetadataMap};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
+use crate::model::{Permission, Unproven};
+
 /// Metadata key that every status of hookd's own carries: one without it comes from the transport (design §8).
 pub const DECISION_ID: &str = "hookd-decision-id";
 
@@ -48,6 +50,10 @@ pub enum NotJudged {
     Denied(&'static str),
     /// The caller lacks a label that the selector of a source needs.
     MissingLabel(Lacking),
+    /// Nobody knows who calls.
+    Unauthenticated(Unproven),
+    /// Who calls may not do this: none of the grants in the settings gives it.
+    NotPermitted(Permission),
     /// A fault in hookd.
     Internal,
 }
@@ -133,6 +139,12 @@ impl NotJudged {
                 (Code::ResourceExhausted, "TOO_LARGE", format!("the message is over the limit of {limit} bytes"))
             }
             Self::Stopping => (Code::Unavailable, "STOPPING", "the server is shutting down".to_owned()),
+            Self::Unauthenticated(unproven) => (Code::Unauthenticated, unproven.reason(), unproven.to_string()),
+            Self::NotPermitted(permission) => {
+                told.info.insert("permission".to_owned(), permission.name().to_owned());
+                let message = format!("the caller may not do this: no grant in `permissions` gives it `{permission}`");
+                (Code::PermissionDenied, "NOT_PERMITTED", message)
+            }
             Self::Denied(why) => (Code::PermissionDenied, "NOT_PERMITTED", why.to_owned()),
             Self::MissingLabel(lacking) => {
                 told.info.insert("label".to_owned(), cut(lacking.label.to_string()));

@@ -1,10 +1,10 @@
 //! What a handler reads: hookd's own input (design §5, "Native in"), or that of its rule's protocol.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer, ser::SerializeStruct as _};
 use serde_json::value::RawValue;
 
 use super::{Known, claude};
-use crate::model::{Caller, Failed, Failure, Form, Protocol, Rule, Trigger};
+use crate::model::{Caller, Failed, Failure, Form, Identity, Labels, Protocol, Rule, Trigger};
 
 /// What is told to a handler beside the event.
 #[derive(Debug, Clone, Copy)]
@@ -59,6 +59,7 @@ fn native(trigger: &Trigger, asked: &Asked<'_>) -> Result<Vec<u8>, serde_json::E
         cwd: &trigger.cwd,
         payload,
         caller: trigger.caller.as_ref(),
+        identity: Some(&*trigger.identity).filter(|identity| !identity.name.is_empty()).map(Verified),
         request_id: &trigger.request_id,
         decision_id: &trigger.decision_id,
         rule_id: &asked.rule.id,
@@ -82,6 +83,8 @@ struct Input<'a> {
     payload: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     caller: Option<&'a Caller>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    identity: Option<Verified<'a>>,
     request_id: &'a str,
     decision_id: &'a str,
     rule_id: &'a str,
@@ -89,6 +92,28 @@ struct Input<'a> {
     recheck: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     decision: Option<Decision<'a>>,
+}
+
+/// Who calls, as was proved: apart from `caller`, which is what it says of itself.
+struct Verified<'a>(&'a Identity);
+
+/// Labels as an object.
+struct Object<'a>(&'a Labels);
+
+impl Serialize for Verified<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Identity { name, labels } = self.0;
+        let mut object = to.serialize_struct("identity", 2)?;
+        object.serialize_field("name", name)?;
+        object.serialize_field("labels", &Object(labels))?;
+        object.end()
+    }
+}
+
+impl Serialize for Object<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.0.as_slice().iter().map(|(label, value)| (label, value)))
+    }
 }
 
 #[derive(Serialize)]
@@ -166,6 +191,24 @@ mod tests {
             ]
             .concat(),
         );
+    }
+
+    #[test]
+    fn who_was_proved_to_call_is_told_apart_from_what_a_caller_claims() {
+        let mut trigger = testing::trigger("Stop", "{}");
+        trigger.cwd.clear();
+        trigger.caller = Some(Caller { user: "root".to_owned(), ..Caller::default() });
+        let labels = [("tenant", "b"), ("role", "x")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let labels = labels.into_iter().collect();
+        trigger.identity = Arc::new(Identity { name: "prod/a \"b\"".to_owned(), labels });
+        let rule = testing::decide(Tier::Shared, Verdict::Ask);
+        let asked = Asked { rule: &rule, form: &trigger.form, recheck: false, decision: None };
+        let expected = [
+            r#"{"event":"Stop","sessionId":"s1","timestamp":1700000000000,"caller":{"user":"root"},"#,
+            r#""identity":{"name":"prod/a \"b\"","labels":{"role":"x","tenant":"b"}},"#,
+            r#""requestId":"","decisionId":"d1","ruleId":"r1"}"#,
+        ];
+        check(&trigger, &asked, &expected.concat());
     }
 
     #[test]

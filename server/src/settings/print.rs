@@ -26,6 +26,8 @@ pub(super) fn tree(settings: &Settings) -> Value {
         log,
         http2,
         audit,
+        identity,
+        permissions,
     } = settings;
     let tiers = Tier::ALL.map(|tier| (tier.name().to_owned(), tier_tree(tier, tiers.get(tier))));
     json!({
@@ -78,6 +80,8 @@ pub(super) fn tree(settings: &Settings) -> Value {
             "max_concurrent_streams": http2.max_concurrent_streams,
         },
         "audit": super::audit::tree(audit),
+        "identity": super::identity::tree(identity),
+        "permissions": super::identity::permissions_tree(permissions),
     })
 }
 
@@ -171,7 +175,8 @@ fn write_table(out: &mut String, tree: &Value, depth: usize) {
         out.push_str(key);
         out.push(':');
         match value {
-            Value::Object(_) => {
+            // Keys of the user's own stand on one line.
+            Value::Object(_) if key != "labels" => {
                 out.push('\n');
                 write_table(out, value, depth.saturating_add(1));
             }

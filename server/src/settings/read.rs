@@ -12,7 +12,7 @@ use hookd_rules::{AskFallback, DeferFallback, Fallbacks, Mode, ModifyFallback, O
 
 use super::{
     DrainSettings, Http2Settings, Limits, Listen, LogFormat, LogSettings, ServerCommands, Settings, SettingsError,
-    TierSettings, audit, bulkheads, default_sources, http_handlers, permits,
+    TierSettings, audit, bulkheads, default_sources, http_handlers, identity, permits,
     section::{Reading, Section, absolute, text},
     tls,
 };
@@ -124,6 +124,8 @@ fn resolve(mut top: Section<'_, '_>, working_directory: &Path) -> Settings {
     };
     section.end();
     let audit = audit::audit(top.section("audit"));
+    let identity = identity::identity(top.section("identity"));
+    let permissions = identity::permissions(&mut top);
     top.end();
     Settings {
         listen,
@@ -141,6 +143,8 @@ fn resolve(mut top: Section<'_, '_>, working_directory: &Path) -> Settings {
         log,
         http2,
         audit,
+        identity,
+        permissions,
     }
 }
 

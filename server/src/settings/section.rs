@@ -1,5 +1,7 @@
 //! Typed reads from the merged layers. What is wrong is noted with its place, so that all of it is told at once.
 
+pub(super) mod tables;
+
 use std::{
     cell::RefCell,
     collections::BTreeSet,

@@ -1,4 +1,5 @@
 mod audit;
+mod identity;
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -157,6 +158,14 @@ fn without_a_file_everything_has_its_default() {
       queue_bytes: "64MiB"
       on_full: "drop"
       acknowledge: "queued"
+    identity:
+      anonymous: "loopback"
+      certificates:
+        names: []
+        labels: {}
+      issuers: []
+      tokens_file: null
+    permissions: [{"match_labels":{},"may":["trigger"]}]
     "#);
 }
 

@@ -32,6 +32,8 @@ mod gate;
 #[cfg(test)]
 mod http_hooks;
 #[cfg(test)]
+mod identity;
+#[cfg(test)]
 mod laws;
 #[cfg(test)]
 mod permission;

@@ -7,7 +7,8 @@ use std::{
 };
 
 use hookd_tests::{
-    Authority, Hookd, HttpStub, RawHttp1, Reply, pre_tool_use, program, rule, sh, v1::GetStatusRequest, with, within,
+    Authority, Hookd, HttpStub, RawHttp1, Reply, SigningKey, pre_tool_use, program, rule, sh, v1::GetStatusRequest,
+    with, with_token, within,
 };
 use serde_json::json;
 use tokio::process::Command;
@@ -240,10 +241,14 @@ fn table<'p>(page: &'p str, begin: &str) -> Vec<Vec<Vec<&'p str>>> {
 async fn the_readme_lists_every_metric_and_no_other() {
     // What nothing has happened of yet is not served, so that all of it has to happen.
     let fails = with(rule("fails", "PreToolUse", sh("exit 1")), json!({ "onError": "allow" }));
-    let hookd = Authority::new().server().serve(Hookd::builder().managed(json!([fails])));
+    let keys = json!({ "keys": [SigningKey::new("a").jwk()] }).to_string();
+    let issuer = json!({ "name": "a", "issuer": "a", "audiences": ["a"], "jwks_file": "keys.json" });
+    let settings = json!({ "identity": { "issuers": [issuer] } });
+    let hookd = Authority::new().server().serve(Hookd::builder().managed(json!([fails])).file("keys.json", &keys));
     let socket = format!("unix:{}", hookd.path("h.sock").display());
-    let hookd = hookd.settings(json!({ "listen": socket })).start().await;
+    let hookd = hookd.settings(json!({ "listen": socket })).settings(settings).start().await;
     hookd.trigger(pre_tool_use("Bash", json!({}))).await;
+    hookd.try_trigger(with_token(pre_tool_use("Bash", json!({})), "no-token")).await.unwrap_err();
     let (_, metrics) = hookd.admin_get("/metrics").await;
     let mut served = Vec::new();
     for line in metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {

@@ -16,13 +16,14 @@ use super::Layers;
 use crate::{
     door::{
         connection::{Arrived, Connections},
+        identity::Authenticator,
         listener::Listener,
         places::Places,
     },
     drain::Drain,
     record::Recorder,
     rpc::status::DECISION_ID,
-    settings::{Http2Settings, Listen},
+    settings::{Http2Settings, IdentitySettings, Listen},
     telemetry::{
         DecisionLog,
         call::{Call, Peer},
@@ -104,7 +105,10 @@ async fn serve_for(places: usize, age: Duration) -> Served {
         drain: drain.clone(),
         open: open.clone(),
     };
-    let service = move |arrived: Arrived| TowerToHyperService::new(layers.around(routes.clone(), arrived.peer));
+    let authenticator = Authenticator::start(&IdentitySettings::default(), &[], Arc::clone(&recorder)).await.unwrap();
+    let service = move |arrived: Arrived| {
+        TowerToHyperService::new(layers.around(routes.clone(), Arc::new(authenticator.visitor(&arrived))))
+    };
     tokio::spawn(connections.accept(listener, service));
     let channel = Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
     Served { client: HookServiceClient::new(channel.clone()), channel, drain, open, recorder, started, go_on }

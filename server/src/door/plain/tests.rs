@@ -15,13 +15,14 @@ use crate::{
     door::{
         calls::Calls,
         connection::{Arrived, Connections},
+        identity::Authenticator,
         layers::Layers,
         listener::Listener,
     },
     model::{Failed, Ran},
     rpc::trigger::Bounds,
     run::{self, Job, Slots},
-    settings::{Http2Settings, Listen},
+    settings::{Http2Settings, IdentitySettings, Listen},
     telemetry::DecisionLog,
 };
 
@@ -90,9 +91,11 @@ async fn serve() -> (String, Arc<Recorder>) {
         drain,
         open,
     };
+    let authenticator = Authenticator::start(&IdentitySettings::default(), &[], Arc::clone(&recorder)).await.unwrap();
     let service = move |arrived: Arrived| {
-        let plain = Plain::new(Arc::clone(&http), Arc::clone(&hosts), arrived.peer);
-        Calls::new(layers.around(Routes::default(), arrived.peer), plain)
+        let visitor = Arc::new(authenticator.visitor(&arrived));
+        let plain = Plain::new(Arc::clone(&http), Arc::clone(&hosts), Arc::clone(&visitor));
+        Calls::new(layers.around(Routes::default(), visitor), plain)
     };
     tokio::spawn(connections.accept(listener, service));
     (address, recorder)

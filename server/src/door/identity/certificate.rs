@@ -1,0 +1,162 @@
+//! Who a client certificate is about. That it leads to the client CA and that the peer holds its key is seen to by the
+//! handshake; that its time is not over, by every call, since connections can live longer than certificates.
+
+use std::sync::Arc;
+
+use rustls::pki_types::CertificateDer;
+use x509_parser::{
+    certificate::X509Certificate,
+    extensions::{GeneralName, ParsedExtension},
+    prelude::FromDer as _,
+};
+
+use crate::{
+    model::{Identity, Labels, Unproven},
+    settings::{CertificateSettings, NameKind, is_label_value},
+};
+
+/// What a certificate has proved.
+#[derive(Debug)]
+pub(super) struct Certified {
+    /// Whom it is about.
+    pub(super) identity: Arc<Identity>,
+    /// Last moment at which it counts, in milliseconds since 1970.
+    pub(super) until_ms: i64,
+}
+
+/// A name in a certificate.
+type Name = (NameKind, String);
+
+/// Whom this certificate is about.
+///
+/// # Errors
+/// [`Unproven::Certificate`] where it has no name that is taken, or more than one SPIFFE id;
+/// [`Unproven::Conflict`] where its names give a label two values.
+pub(super) fn certified(
+    certificate: &CertificateDer<'_>,
+    settings: &CertificateSettings,
+) -> Result<Certified, Unproven> {
+    let unread = Unproven::Certificate("cannot be read");
+    let (_, certificate) = X509Certificate::from_der(certificate).map_err(|_| unread.clone())?;
+    let names = names(&certificate).ok_or(unread)?;
+    let until_ms = certificate.validity().not_after.timestamp().saturating_mul(1000).saturating_add(999);
+    Ok(Certified { identity: Arc::new(identity(&names, settings)?), until_ms })
+}
+
+/// URIs and DNS names of its alternative names, then common names. `None`: one of them cannot be read.
+fn names(certificate: &X509Certificate<'_>) -> Option<Vec<Name>> {
+    let (mut names, mut hosts) = (Vec::new(), Vec::new());
+    for extension in certificate.extensions() {
+        match extension.parsed_extension() {
+            ParsedExtension::SubjectAlternativeName(alternative) => {
+                for name in &alternative.general_names {
+                    match name {
+                        GeneralName::URI(uri) => names.push((NameKind::Uri, (*uri).to_owned())),
+                        GeneralName::DNSName(name) => hosts.push((NameKind::Dns, name.to_ascii_lowercase())),
+                        GeneralName::Invalid(..) => return None,
+                        _ => {}
+                    }
+                }
+            }
+            ParsedExtension::ParseError { .. } => return None,
+            _ => {}
+        }
+    }
+    names.append(&mut hosts);
+    for name in certificate.subject().iter_common_name() {
+        names.push((NameKind::CommonName, name.as_str().ok()?.to_owned()));
+    }
+    Some(names)
+}
+
+fn identity(names: &[Name], settings: &CertificateSettings) -> Result<Identity, Unproven> {
+    // The standard of SPIFFE: with two ids it is about nobody.
+    if names.iter().filter(|(kind, name)| *kind == NameKind::Uri && name.starts_with("spiffe://")).count() > 1 {
+        return Err(Unproven::Certificate("has more than one SPIFFE id"));
+    }
+    let named = if settings.names.is_empty() {
+        names.first().ok_or(Unproven::Certificate("has no name"))?
+    } else {
+        let taken =
+            |pattern: &crate::settings::NamePattern| names.iter().find(|(kind, name)| pattern.matches(*kind, name));
+        settings
+            .names
+            .iter()
+            .find_map(taken)
+            .ok_or(Unproven::Certificate("has none of the names that are taken here"))?
+    };
+    let (kind, name) = named;
+    if !is_label_value(name) {
+        return Err(Unproven::Certificate("has a name that is too long, or holds control characters"));
+    }
+    let mut labels = Vec::new();
+    for (label, patterns) in &settings.labels {
+        let taken = |name: &Name| patterns.iter().find_map(|pattern| Some(pattern.taken(name.0, &name.1)?.to_owned()));
+        let mut values = names.iter().filter_map(taken);
+        let Some(value) = values.next() else { continue };
+        if values.any(|other| other != value) {
+            return Err(Unproven::Conflict(label.clone()));
+        }
+        if !is_label_value(&value) {
+            return Err(Unproven::Certificate("has a name that is too long, or holds control characters"));
+        }
+        labels.push((label.clone(), value));
+    }
+    Ok(Identity { name: format!("{}{name}", kind.prefix()), labels: labels.into_iter().collect::<Labels>() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::NamePattern;
+
+    fn settings(names: &[&str], labels: &[(&str, &[&str])]) -> CertificateSettings {
+        let label = |text: &&str| NamePattern::parse(text, true).unwrap();
+        CertificateSettings {
+            names: names.iter().map(|text| NamePattern::parse(text, false).unwrap()).collect(),
+            labels: labels.iter().map(|(key, all)| ((*key).to_owned(), all.iter().map(label).collect())).collect(),
+        }
+    }
+
+    fn names(names: &[&str]) -> Vec<Name> {
+        let kinds = [NameKind::Uri, NameKind::Dns, NameKind::CommonName];
+        let name = |text: &&str| {
+            kinds.into_iter().find_map(|kind| Some((kind, text.strip_prefix(kind.prefix())?.to_owned()))).unwrap()
+        };
+        names.iter().map(name).collect()
+    }
+
+    #[test]
+    fn names_and_labels_are_taken_by_the_patterns() {
+        let spiffe = "uri:spiffe://example.org/ns/a/sa/x";
+        let tenant: &[(&str, &[&str])] = &[("tenant", &["uri:spiffe://example.org/ns/{}/sa/*", "cn:{}"])];
+        let refused = |why| Err(Unproven::Certificate(why));
+        let cases: [(&[&str], &[&str], Result<(&str, Option<&str>), Unproven>); 10] = [
+            (&[spiffe], &[], Ok((spiffe, Some("a")))),
+            (&[spiffe, "cn:a"], &[], Ok((spiffe, Some("a")))),
+            (&[spiffe, "cn:b"], &[], Err(Unproven::Conflict("tenant".to_owned()))),
+            (&["dns:h.example.org", "cn:b"], &[], Ok(("dns:h.example.org", Some("b")))),
+            (&["dns:h.example.org"], &[], Ok(("dns:h.example.org", None))),
+            (&["dns:h.example.org", spiffe], &["uri:spiffe://example.org/**"], Ok((spiffe, Some("a")))),
+            (
+                &["uri:spiffe://evil.org/ns/a/sa/x", "dns:h.example.org"],
+                &["uri:spiffe://example.org/**"],
+                refused("has none of the names that are taken here"),
+            ),
+            (&[spiffe, "uri:spiffe://example.org/ns/b/sa/x"], &[], refused("has more than one SPIFFE id")),
+            (&[], &[], refused("has no name")),
+            (&["cn:a\nb"], &[], refused("has a name that is too long, or holds control characters")),
+        ];
+        for (of, taken, expected) in cases {
+            let found = identity(&names(of), &settings(taken, tenant));
+            let found = found.as_ref().map(|found| (found.name.as_str(), found.labels.get("tenant")));
+            assert_eq!(found.map_err(Clone::clone), expected, "{of:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_certificate_proves_nothing() {
+        let refused = certified(&CertificateDer::from(vec![0x30, 0x03, 0x02, 0x01]), &settings(&[], &[])).unwrap_err();
+        assert_eq!(refused, Unproven::Certificate("cannot be read"));
+    }
+}
