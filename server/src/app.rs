@@ -45,7 +45,7 @@ use crate::{
         health,
         trigger::{Bounds, TriggerService},
     },
-    run::{BreakerSettings, BulkheadSettings, Pool, PoolError, PoolSettings},
+    run::{BreakerSettings, BulkheadSettings, Holding, HoldingError, Pool, PoolError, PoolSettings},
     settings::{self, Origin, Settings, SettingsError, TlsSettings},
     telemetry::{self, DecisionLog, Secrets},
 };
@@ -85,6 +85,8 @@ enum StartError {
     Audit(#[from] NoAudit),
     #[error(transparent)]
     Pool(#[from] PoolError),
+    #[error(transparent)]
+    Holding(#[from] HoldingError),
     #[error("cannot serve reflection: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),
     #[error("{0}")]
@@ -103,6 +105,7 @@ struct App {
     reload: reload::Reload,
     recorder: Arc<Recorder>,
     runner: Runner,
+    holding: Arc<Holding>,
     pool: Arc<Pool>,
     readiness: Readiness,
     starting: Waiting,
@@ -119,9 +122,11 @@ pub async fn run(arguments: Arguments) -> Exit {
         Err(error) => {
             let _ = writeln!(io::stderr(), "{error}");
             match error {
-                StartError::Settings(_) | StartError::Rules(_) | StartError::Tls(_) | StartError::Identity(_) => {
-                    Exit::Unusable
-                }
+                StartError::Settings(_)
+                | StartError::Rules(_)
+                | StartError::Tls(_)
+                | StartError::Identity(_)
+                | StartError::Holding(_) => Exit::Unusable,
                 StartError::Bind(_)
                 | StartError::Audit(_)
                 | StartError::Pool(_)
@@ -169,6 +174,7 @@ fn raise_open_files() {
 impl App {
     /// Opens the ports and loads the rules.
     async fn bind(origin: Origin, settings: Settings, decisions: DecisionLog) -> Result<Self, StartError> {
+        let holding = holding(&settings).await?;
         let readiness = Readiness::new();
         let starting = readiness.wait_for("start");
         let tls = match &settings.tls {
@@ -194,7 +200,8 @@ impl App {
             background: limits.async_in_flight,
         });
         let pool_settings = PoolSettings {
-            commands_path: settings.commands_path.clone(),
+            commands_path: settings.commands.path.clone(),
+            holding: Arc::clone(&holding),
             output_bytes: limits.output_bytes,
             async_in_flight: limits.async_in_flight,
             http_ca: settings.http_handlers.ca.clone(),
@@ -247,6 +254,7 @@ impl App {
             reload,
             recorder,
             runner,
+            holding,
             pool,
             readiness,
             starting,
@@ -268,6 +276,7 @@ impl App {
             reload,
             recorder,
             runner,
+            holding,
             pool,
             readiness,
             starting,
@@ -279,7 +288,7 @@ impl App {
         let addresses = listeners.iter().map(|listener| listener.address().to_string()).collect::<Vec<_>>().join(",");
         let (admin_listener, admin_address) = admin;
         let (tls, tls_reload) = tls.unzip();
-        let details = details(&live, &recorder, tls.clone(), &authenticator);
+        let details = details(&live, &holding, &recorder, tls.clone(), &authenticator);
         let pages = Pages { readiness: readiness.clone(), details, recorder: Arc::clone(&recorder) };
         let admin_pages = tokio::spawn(http::serve(admin_listener, pages));
 
@@ -322,6 +331,7 @@ impl App {
         let reloading = tokio::spawn(reload.run(live.clone(), hangups));
         let tls_reloading = tls_reload.map(|reload| tokio::spawn(reload.run(signals.hangups())));
         drop(starting);
+        info!(how = holding.summary(), "commands are held in");
         let tls = tls_text(settings.tls.as_ref());
         info!(grpc = addresses, admin = %admin_address, tls, version = env!("CARGO_PKG_VERSION"), "serving");
         if settings.tls.is_none() && !settings.listens_locally() {
@@ -420,18 +430,27 @@ fn tls_text(settings: Option<&TlsSettings>) -> String {
     format!("{} or newer, client certificates {clients}", settings.min_version.name())
 }
 
-/// What `/readyz` shows besides: sources of which not everything is in force, what is wrong with certificates
-/// and with the audit trail, and issuers without keys.
+/// Tries out what holds commands in.
+async fn holding(settings: &Settings) -> Result<Arc<Holding>, StartError> {
+    let commands = settings.commands.clone();
+    let tried = tokio::task::spawn_blocking(move || Holding::new(&commands, env::temp_dir())).await;
+    Ok(Arc::new(tried.map_err(io::Error::other)??))
+}
+
+/// What `/readyz` shows besides: what holds commands in, sources of which not everything is in force, what is wrong with
+/// certificates and with the audit trail, and issuers without keys.
 fn details(
     live: &Live,
+    holding: &Holding,
     recorder: &Arc<Recorder>,
     tls: Option<Tls>,
     authenticator: &Arc<Authenticator>,
 ) -> Arc<dyn Fn() -> Vec<String> + Send + Sync> {
     let (live, recorder, authenticator) = (live.clone(), Arc::clone(recorder), Arc::clone(authenticator));
+    let commands = format!("commands: {}", holding.summary());
     Arc::new(move || {
         let report = live.last_report();
-        let mut lines = vec![format!("revision: {}", live.current().revision)];
+        let mut lines = vec![format!("revision: {}", live.current().revision), commands.clone()];
         if report.is_refused {
             lines.push("the last reload was refused: the rules before it stay in force".to_owned());
         }

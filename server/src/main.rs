@@ -1,6 +1,7 @@
 //! `hookd`: arguments, the cryptography provider, a runtime, and then [`hookd::app`].
 
 use std::{
+    env,
     io::{self, Write as _},
     process::ExitCode,
 };
@@ -9,6 +10,10 @@ use clap::{Parser as _, error::ErrorKind};
 use hookd::app::{self, Exit, arguments::Arguments};
 
 fn main() -> ExitCode {
+    // First of all: a helper must have one thread, and takes its arguments as they are.
+    if let Some(ended) = hookd_confine::main(env::args_os()) {
+        return ended;
+    }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {

@@ -5,6 +5,7 @@ mod bulkheads;
 mod claude;
 mod command;
 mod decide;
+mod holding;
 mod http;
 pub mod input;
 mod launch;
@@ -18,6 +19,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 pub use bulkheads::{BreakerSettings, BulkheadSettings, Slot, Slots};
 pub use decide::decide;
+pub use holding::{Holding, HoldingError};
 pub use http::HttpError;
 pub use pool::{Pool, PoolError, PoolSettings};
 

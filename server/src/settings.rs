@@ -4,6 +4,7 @@
 
 mod audit;
 mod bulkheads;
+mod commands;
 mod file;
 mod http_handlers;
 mod identity;
@@ -29,6 +30,7 @@ use hookd_rules::{
 
 pub use audit::{Acknowledge, AuditFile, AuditSettings, KEEP_ALL, OnFull, Parameters};
 pub use bulkheads::{BulkheadSettings, TenantRate};
+pub use commands::{CommandLimits, CommandSettings, LandlockFor, LandlockUse, WorkingDirectory};
 pub use http_handlers::HttpHandlerSettings;
 pub use identity::{
     Anonymous, CertificateSettings, IdentitySettings, IssuerSettings, KeyServer, KeySource, MAX_LABEL_BYTES, NameKind,
@@ -59,8 +61,8 @@ pub struct Settings {
     pub limits: Limits,
     /// What keeps one handler, or one tenant, from taking all places.
     pub bulkheads: BulkheadSettings,
-    /// `PATH` of commands: absolute directories, separated by colons.
-    pub commands_path: String,
+    /// How programs of command handlers are run.
+    pub commands: CommandSettings,
     /// What http handlers are sent with.
     pub http_handlers: HttpHandlerSettings,
     /// How the server leaves.

@@ -21,7 +21,7 @@ pub(crate) async fn run(args: DetachedArgs) -> Result<Report, Failure> {
     // The relay has gone: this process is the parent now by which another relay knows itself.
     let mut env = std::env::vars_os().filter(|(name, _)| name != RUN_BY).collect::<Vec<_>>();
     env.push((RUN_BY.into(), std::process::id().to_string().into()));
-    let command = Command { argv: args.argv, env, cwd: None, stdin };
+    let command = Command { argv: args.argv, env, stdin, ..Command::default() };
     let limits = Limits { timeout: Duration::from_millis(args.timeout_ms), output_bytes: 0, ..Limits::default() };
     let runner = Runner::new(Capacity::default());
     let running = runner.run_background(command, limits).map_err(|full| Failure::failed(full.to_string()))?;

@@ -54,8 +54,8 @@ pub use policy::Policy;
 pub use problem::{Problem, Severity};
 pub use program::{CallFacts, CallVariables};
 pub use rule::{
-    Answer, CommandHandler, Decide, Handler, HttpHandler, Mode, OnError, Program, Protocol, Rule, RunOn, Shell, Timing,
-    ValuePart, Worker,
+    Allow, Answer, CommandHandler, Decide, Handler, HttpHandler, Mode, OnError, Program, Protocol, Rule, RunOn, Shell,
+    Timing, ValuePart, Worker,
 };
 pub use schema::schema;
 pub use selector::{Fit, LabelPairs, MissingLabel, Operator, Requirement, Selector};

@@ -135,6 +135,21 @@ pub struct CommandHandler {
     pub cwd: Option<PathBuf>,
     /// The program stays and is asked line by line. `None`: it is started for each call.
     pub worker: Option<Worker>,
+    /// What it may reach on the server besides what every program needs. `None`: it is not held to a list of its own.
+    pub allow: Option<Allow>,
+}
+
+/// The files and TCP ports that a command may reach on the server (issue 6: Landlock). What is not named is denied.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Allow {
+    /// Files and directories, absolute, to be read and executed.
+    pub read: Vec<PathBuf>,
+    /// Files and directories, absolute, to be read, made, changed and removed.
+    pub write: Vec<PathBuf>,
+    /// TCP ports to connect to.
+    pub connect: Vec<u16>,
+    /// TCP ports to bind; 0: whichever port the system gives.
+    pub bind: Vec<u16>,
 }
 
 /// How the workers of a command handler are kept.

@@ -50,6 +50,11 @@ fn shape(shape: &Shape) -> Value {
         }
         Shape::Millis => json!({ "type": "integer", "minimum": 1, "maximum": MAX_MILLIS }),
         Shape::Whole(least, most) => json!({ "type": "integer", "minimum": least, "maximum": most }),
+        Shape::Wholes(least, most) => json!({
+            "type": "array",
+            "items": { "type": "integer", "minimum": least, "maximum": most },
+            "minItems": 1,
+        }),
         Shape::Texts => json!({ "type": "array", "items": { "type": "string" }, "minItems": 1 }),
         Shape::Names => json!({
             "oneOf": [

@@ -39,6 +39,8 @@ pub(crate) enum Shape {
     Millis,
     /// A whole number from the first of these to the second.
     Whole(u64, u64),
+    /// A list of whole numbers, at least one, from the first of these to the second.
+    Wholes(u64, u64),
     /// A list of strings, at least one.
     Texts,
     /// A string or a list of strings, at least one, none twice; none of them empty.
@@ -64,6 +66,8 @@ pub(crate) const MAX_MILLIS: u64 = 86_400_000;
 const MAX_POOL: u64 = 16;
 /// More is never.
 const MAX_CALLS: u64 = 1_000_000_000;
+
+const MAX_PORT: u64 = 65_535;
 
 const VERDICTS: &[&str] = &["allow", "ask", "defer", "block"];
 const VERDICTS_AND_NONE: &[&str] = &["none", "allow", "ask", "defer", "block"];
@@ -191,6 +195,11 @@ static COMMAND: Object = Object {
             Shape::Object(&WORKER),
             "Start the program once and keep it: it reads one line for each call and writes one line back, an object or nothing.",
         ),
+        key(
+            "allow",
+            Shape::Object(&ALLOW),
+            "Files and TCP ports that it may reach on the server, besides the system's programs and libraries and the rule file's directory; everything else is denied.",
+        ),
     ],
     later: &[],
 };
@@ -201,6 +210,22 @@ static WORKER: Object = Object {
     keys: &[
         key("pool", Shape::Whole(1, MAX_POOL), "Calls at a time, and so programs. Default: 1."),
         key("maxCalls", Shape::Whole(1, MAX_CALLS), "Answers after which a program is replaced. Default: never."),
+    ],
+    later: &[],
+};
+
+/// What a command handler may reach.
+static ALLOW: Object = Object {
+    what: "an allow list",
+    keys: &[
+        key("read", Shape::Names, "Files and directories to read and execute; relative ones start at the rule file."),
+        key(
+            "write",
+            Shape::Names,
+            "Files and directories to read, make, change and remove; relative ones start at the rule file.",
+        ),
+        key("connect", Shape::Wholes(1, MAX_PORT), "TCP ports to connect to."),
+        key("bind", Shape::Wholes(0, MAX_PORT), "TCP ports to listen on; 0 stands for a port that the system chooses."),
     ],
     later: &[],
 };
@@ -314,6 +339,14 @@ impl Shape {
             (Self::Whole(least, most), Tree::Number(digits))
                 if digits.parse().is_ok_and(|n| (*least..=*most).contains(&n)) => {}
             (Self::Whole(least, most), _) => refuse(&format!("a whole number from {least} to {most}")),
+            (Self::Wholes(least, most), Tree::List(items)) if !items.is_empty() => {
+                for (index, item) in items.iter().enumerate() {
+                    Self::Whole(*least, *most).check(item, KeyPath::Index(&path, index), issues);
+                }
+            }
+            (Self::Wholes(least, most), _) => {
+                refuse(&format!("a list of at least one whole number from {least} to {most}"));
+            }
             (Self::Texts, Tree::List(items)) if !items.is_empty() => {
                 for (index, item) in items.iter().enumerate() {
                     Self::Text.check(item, KeyPath::Index(&path, index), issues);
@@ -370,6 +403,15 @@ impl<'n> Fields<'n> {
             Tree::Number(digits) => digits.parse().ok(),
             _ => None,
         }
+    }
+
+    /// The whole numbers of the list of `key`.
+    pub(crate) fn wholes<N: std::str::FromStr>(self, key: &str) -> Vec<N> {
+        let number = |node: &Node| match &node.value {
+            Tree::Number(digits) => digits.parse().ok(),
+            _ => None,
+        };
+        self.items(key).iter().filter_map(number).collect()
     }
 
     /// The object of `key`.

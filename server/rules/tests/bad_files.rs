@@ -146,6 +146,41 @@ fn what_a_handler_speaks_and_where_it_runs() {
 }
 
 #[test]
+fn what_a_command_may_reach() {
+    for good in [
+        "{}",
+        "{\"read\": \"a\"}",
+        "{\"read\": [\"/a\", \"b\"], \"write\": [\"c\"], \"connect\": [1, 65535], \"bind\": [0]}",
+    ] {
+        check_handler("Stop", &format!("{{\"type\": \"command\", \"argv\": [\"x\"], \"allow\": {good}}}"), &[]);
+    }
+    for (allow, problem) in [
+        ("[]", "allow: an allow list must be an object, not an array"),
+        ("{\"reads\": \"a\"}", "allow.reads: unknown key `reads`, did you mean `read`"),
+        ("{\"read\": []}", "allow.read: must be a string or a list of at least one string, not an array"),
+        ("{\"write\": [\"\"]}", "allow.write[0]: must be a string that is not empty, not the string \"\""),
+        ("{\"write\": [\"a\\u0000\"]}", "allow: must not hold a NUL character"),
+        ("{\"connect\": [0]}", "allow.connect[0]: must be a whole number from 1 to 65535, not the number 0"),
+        (
+            "{\"connect\": 1}",
+            "allow.connect: must be a list of at least one whole number from 1 to 65535, not the number 1",
+        ),
+        ("{\"bind\": [65536]}", "allow.bind[0]: must be a whole number from 0 to 65535, not the number 65536"),
+    ] {
+        let text = format!(
+            "{{\"hooks\": [{{\"event\": \"Stop\", \"handler\": {{\"type\": \"command\", \"command\": \"x\", \"allow\": {allow}}}}}]}}"
+        );
+        let problems = parse_rules(&text, Format::Json).iter().map(ToString::to_string).collect::<Vec<_>>();
+        let [only] = &problems[..] else { panic!("{allow}: {problems:?}") };
+        assert_eq!(only.split_once(": hooks[0].handler.").unwrap().1, problem);
+    }
+    let on_the_agents_side = "{\"hooks\": [{\"event\": \"Stop\", \"runOn\": \"agent\", \"handler\": {\"type\": \"command\", \"command\": \"x\",\n\"allow\": {}}}]}";
+    let problems = parse_rules(on_the_agents_side, Format::Json).iter().map(ToString::to_string).collect::<Vec<_>>();
+    let refused = "/rules:2:10: hooks[0].handler.allow: what runs on the agent's side is not held in by the server";
+    assert!(problems.iter().any(|problem| problem == refused), "{problems:?}");
+}
+
+#[test]
 fn how_workers_are_kept() {
     for good in ["{}", "{\"pool\": 1}", "{\"pool\": 16, \"maxCalls\": 1}", "{\"maxCalls\": 1000000000}"] {
         check_handler("Stop", &format!("{{\"type\": \"command\", \"argv\": [\"x\"], \"worker\": {good}}}"), &[]);

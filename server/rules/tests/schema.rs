@@ -21,7 +21,8 @@ fn files_that_load_fit_the_schema_and_others_do_not() {
     let schema = hookd_rules::schema();
     let good = r#"{"$schema": "x", "mode": "shadow", "hooks": [
         {"id": "a", "event": ["PreToolUse", "Stop"], "matcher": "x", "async": true, "onVerdict": ["block"],
-         "handler": {"type": "command", "argv": ["a", "b"], "timeout": 5, "env": {"A": "b"}, "cwd": ".", "worker": {"pool": 2}}},
+         "handler": {"type": "command", "argv": ["a", "b"], "timeout": 5, "env": {"A": "b"}, "cwd": ".", "worker": {"pool": 2},
+          "allow": {"read": "a", "write": ["b", "/c"], "connect": [443], "bind": [0]}}},
         {"event": "PreToolUse", "handler": {"type": "http", "url": "http://a/", "headers": {"a": "b"}}},
         {"event": "PreToolUse", "handler": {"type": "decide", "modifiedParams": {"a": [1]}, "halt": true}}],
         "defaults": [{"event": "PreToolUse", "verdict": "ask"}]}"#;
@@ -36,6 +37,10 @@ fn files_that_load_fit_the_schema_and_others_do_not() {
         ("\"timeout\": 5", "\"timeout\": 0"),
         ("\"pool\": 2", "\"pool\": 0"),
         ("\"pool\": 2", "\"pol\": 2"),
+        ("[443]", "[]"),
+        ("[443]", "[0]"),
+        ("[443]", "443"),
+        ("\"bind\"", "\"listen\""),
         ("\"matcher\"", "\"macher\""),
         ("\"verdict\": \"ask\"", "\"verdict\": \"none\""),
         ("[\"PreToolUse\", \"Stop\"]", "[]"),

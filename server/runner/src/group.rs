@@ -11,6 +11,8 @@ use tokio::time::{Instant, sleep};
 use crate::members;
 use crate::pipes::Pipes;
 use crate::place::{Place, Stage};
+use crate::process::Spawned;
+use crate::scratch::Directory;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
@@ -34,10 +36,11 @@ pub(crate) struct Group {
 
 impl Group {
     /// For a child that was started as the leader of a group of its own.
-    pub(crate) fn new(child: Child, kill_grace: Duration, place: Place) -> Self {
+    pub(crate) fn new(spawned: Spawned, kill_grace: Duration, place: Place) -> Self {
+        let Spawned { child, scratch } = spawned;
         let pid = Pid::from_child(&child);
         let outputs = Pipes::hold_outputs(&child);
-        let leader = Leader { child, pid, exit_event: ExitEvent::of(pid), _outputs: outputs, place };
+        let leader = Leader { child, pid, exit_event: ExitEvent::of(pid), _outputs: outputs, scratch, place };
         Self { leader: Some(leader), kill_grace, runtime: Handle::try_current().ok() }
     }
 
@@ -122,6 +125,8 @@ struct Leader {
     exit_event: ExitEvent,
     /// Open until the group is gone: one that says something while it cleans up after SIGTERM would else die of SIGPIPE.
     _outputs: [Option<OwnedFd>; 2],
+    /// Removed when the group is gone, or left alone.
+    scratch: Option<Directory>,
     place: Place,
 }
 
@@ -188,6 +193,9 @@ impl Leader {
     fn reap(mut self) {
         if let Err(error) = self.child.try_wait() {
             tracing::warn!(pid = self.pid.as_raw_pid(), %error, "cannot reap a child");
+        }
+        if let Some(scratch) = self.scratch.take() {
+            scratch.remove(self.place);
         }
     }
 

@@ -21,8 +21,8 @@
 //!
 //! [`Workers`] are programs that stay: started once, asked line by line, with the same rules for their groups.
 //!
-//! Read on in this order: `runner` (what callers use) → `place` (the cap, the queue) → `process` (one program) → `pipes`
-//! → `group` (signals, reaping) → `members` (who is in a group); and `workers` (a pool) → `worker` (one of them).
+//! Read on in this order: `runner` (what callers use) → `place` (the cap, the queue) → `process` (one program) → `scratch`
+//! (its own directory) → `pipes` → `group` (signals, reaping) → `members` (who is in a group); and `workers` (a pool) → `worker` (one of them).
 
 mod group;
 mod members;
@@ -30,6 +30,7 @@ mod pipes;
 mod place;
 mod process;
 mod runner;
+mod scratch;
 mod worker;
 mod workers;
 
@@ -40,6 +41,7 @@ use std::time::Duration;
 
 pub use place::{Class, Overloaded};
 pub use runner::{Capacity, Runner};
+pub use scratch::Scratch;
 pub use workers::{Answered, Said, WorkerSettings, Workers};
 
 /// One program to run.
@@ -52,6 +54,11 @@ pub struct Command {
     pub env: Vec<(OsString, OsString)>,
     /// The working directory; this process's own where there is none.
     pub cwd: Option<PathBuf>,
+    /// An empty directory is made for this run, and is then the working directory in the place of `cwd`. `None`: none is.
+    pub scratch: Option<Scratch>,
+    /// Neither it nor what it starts gets privileges by starting a program (Linux: `no_new_privs`). The thread that starts
+    /// it is held to that too, for good: a program gets it from its parent, as it is when it is started.
+    pub no_new_privileges: bool,
     /// What it reads on stdin, before end of file. Any size; a program that does not read it is no error.
     pub stdin: Vec<u8>,
 }
@@ -64,6 +71,8 @@ impl fmt::Debug for Command {
             .field("argv", &self.argv)
             .field("env", &names)
             .field("cwd", &self.cwd)
+            .field("scratch", &self.scratch)
+            .field("no_new_privileges", &self.no_new_privileges)
             .field("stdin_bytes", &self.stdin.len())
             .finish()
     }

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::group::{Exit, Group};
 use crate::pipes::Captured;
 use crate::place::{Place, Stage};
+use crate::scratch::{Directory, Scratch};
 use crate::{Command, End, Finished, Limits};
 
 /// A file that another thread's fresh child still holds open for writing cannot be executed; the moment passes by itself.
@@ -43,7 +44,7 @@ pub(crate) async fn run(
         () = until(time_over) => Err(End::TimedOut),
     };
     let mut group = match child {
-        Ok(child) => Group::new(child, limits.kill_grace, place),
+        Ok(spawned) => Group::new(spawned, limits.kill_grace, place),
         Err(end) => return Finished::unstarted(end, queued),
     };
     let pipes = match group.pipes() {
@@ -112,12 +113,23 @@ pub(crate) enum Input<'a> {
     Lines,
 }
 
+/// A program that was started.
+#[derive(Debug)]
+pub(crate) struct Spawned {
+    pub(crate) child: Child,
+    /// The directory of its own, where it has one.
+    pub(crate) scratch: Option<Directory>,
+}
+
 /// Starts the program. `started` bounds how long a busy file is tried again. The child has a stdin pipe only where
 /// something is left to be written to it.
-pub(crate) async fn spawn(command: &Command, input: Input<'_>, started: Instant) -> Result<Child, String> {
+pub(crate) async fn spawn(command: &Command, input: Input<'_>, started: Instant) -> Result<Spawned, String> {
     let Some((program, arguments)) = command.argv.split_first() else {
         return Err("no program is named".to_owned());
     };
+    let scratch = command.scratch.as_ref().map(Scratch::make).transpose()?;
+    let own_directory = scratch.as_ref().and_then(Directory::path);
+    let cwd = own_directory.or(command.cwd.as_deref());
     let prepare = |path: &OsStr| {
         let mut prepared = std::process::Command::new(path);
         prepared
@@ -129,8 +141,11 @@ pub(crate) async fn spawn(command: &Command, input: Input<'_>, started: Instant)
             .stdin(stdin(input).map_err(|error| format!("cannot open its stdin: {error}"))?)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        if let Some(cwd) = &command.cwd {
+        if let Some(cwd) = cwd {
             prepared.current_dir(cwd);
+        }
+        if let Some(directory) = own_directory {
+            prepared.env("TMPDIR", directory);
         }
         Ok::<_, String>(prepared)
     };
@@ -139,8 +154,12 @@ pub(crate) async fn spawn(command: &Command, input: Input<'_>, started: Instant)
     let mut found = find(program, command);
     let mut prepared = prepare(found.as_ref().map_or(program, |path| path.as_os_str()))?;
     loop {
+        // No await between the two: it is this thread whose child gets it.
+        if command.no_new_privileges {
+            no_new_privileges().map_err(|error| format!("cannot be kept from new privileges: {error}"))?;
+        }
         let error = match prepared.spawn() {
-            Ok(child) => return Ok(child),
+            Ok(child) => return Ok(Spawned { child, scratch }),
             Err(error) => error,
         };
         if error.kind() == io::ErrorKind::ExecutableFileBusy && started.elapsed() < BUSY_LIMIT {
@@ -153,11 +172,18 @@ pub(crate) async fn spawn(command: &Command, input: Input<'_>, started: Instant)
             prepared = prepare(program)?;
             continue;
         }
-        return Err(match command.cwd.as_deref().and_then(no_directory) {
+        return Err(match cwd.and_then(no_directory) {
             Some(message) => message,
             None => format!("cannot start `{}`: {error}", Path::new(program).display()),
         });
     }
+}
+
+/// Where the system has no such thing, nothing is promised.
+fn no_new_privileges() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::thread::set_no_new_privs(true)?;
+    Ok(())
 }
 
 /// A short input is in the pipe before the program starts: nobody has to be woken to write it.

@@ -194,8 +194,8 @@ impl Workers {
 
     async fn start(&self, place: Place, since: Instant) -> Result<Line, String> {
         let stage = place.stage();
-        let child = process::spawn(&self.command, Input::Lines, since).await?;
-        let mut group = Group::new(child, self.settings.limits.kill_grace, place);
+        let spawned = process::spawn(&self.command, Input::Lines, since).await?;
+        let mut group = Group::new(spawned, self.settings.limits.kill_grace, place);
         let pipes = group.pipes().map_err(|error| format!("cannot open its pipes: {error}"))?;
         let worker = Worker::new(group, pipes, self.settings, Arc::clone(&self.health));
         let (line, asks) = mpsc::channel(1);

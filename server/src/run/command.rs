@@ -13,10 +13,11 @@ use std::{
 
 use hookd_rules::{CallFacts, CallVariables, CommandHandler, ValuePart};
 use hookd_runner::{Class, Command, End, Finished, Limits, Overloaded, Runner};
+use rustix::process::Signal;
 use tokio::time::Instant;
 
 use super::{
-    claude, cut, launch,
+    Holding, claude, cut, launch,
     output::{self, Expect},
 };
 use crate::{
@@ -31,6 +32,7 @@ const MESSAGE_BYTES: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Commands {
     runner: Runner,
+    holding: Arc<Holding>,
     limits: Limits,
     /// What every program finds in its environment.
     environment: Vec<(OsString, OsString)>,
@@ -43,12 +45,18 @@ impl Commands {
     pub(super) fn new(
         runner: Runner,
         path: &str,
+        holding: Arc<Holding>,
         server: &HashMap<OsString, OsString>,
         output_bytes: usize,
         secrets: Secrets,
     ) -> Self {
         let limits = Limits { output_bytes, ..Limits::default() };
-        Self { runner, limits, secrets, environment: base_environment(path, server) }
+        let mut environment = base_environment(path, server);
+        if let Some(home) = holding.home() {
+            environment.retain(|(name, _)| name != "HOME");
+            environment.push(("HOME".into(), home));
+        }
+        Self { runner, holding, limits, secrets, environment }
     }
 
     /// Runs the program and waits for its answer within `granted`, the wait for a place included. One that stays is
@@ -96,7 +104,14 @@ impl Commands {
     fn command(&self, started: Started<'_>) -> Result<Command, Failed> {
         let Started { rule, trigger, handler, stdin } = started;
         let (argv, own) = program(rule, trigger, handler)?;
-        Ok(Command { argv, env: self.env(own.into_iter(), handler)?, cwd: directory(rule, trigger, handler), stdin })
+        let env = self.env(own.into_iter(), handler)?;
+        let cwd = directory(rule, trigger, handler);
+        self.hold(Command { argv, env, cwd, stdin, ..Command::default() }, rule, handler)
+    }
+
+    fn hold(&self, command: Command, rule: &Rule, handler: &CommandHandler) -> Result<Command, Failed> {
+        let held = self.holding.hold(command, handler, &directory_of(&rule.file));
+        held.map_err(|why| Failed::new(Failure::DidNotStart, why))
     }
 
     fn env(
@@ -233,7 +248,7 @@ pub(super) fn ran(finished: Finished, granted: Duration, expect: &Expect) -> Ran
         }
         End::Signalled(signal) => {
             ran.signal = Some(signal);
-            Failed::new(Failure::Killed, format!("killed by signal {signal}"))
+            Failed::new(Failure::Killed, killed(signal))
         }
         End::TimedOut => Failed::timed_out(granted),
         End::Cancelled => super::cancelled(),
@@ -242,6 +257,16 @@ pub(super) fn ran(finished: Finished, granted: Duration, expect: &Expect) -> Ran
     };
     ran.said = Err(failed);
     ran
+}
+
+/// Names the limit where the signal is that of one (issue 6): nobody else sends them.
+fn killed(signal: i32) -> String {
+    let limit = match signal {
+        _ if signal == Signal::XCPU.as_raw() => " (its limit of processor time)",
+        _ if signal == Signal::XFSZ.as_raw() => " (its limit of file size)",
+        _ => "",
+    };
+    format!("killed by signal {signal}{limit}")
 }
 
 fn exited(mut ran: Ran, code: i32, printed: &Printed<'_>, expect: &Expect) -> Ran {

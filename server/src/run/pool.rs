@@ -12,7 +12,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    BulkheadSettings, Call, Handlers, HttpError, Job, Slots,
+    BulkheadSettings, Call, Handlers, Holding, HttpError, Job, Slots,
     bulkheads::Bulkheads,
     command::{Commands, Running, Started},
     decide,
@@ -30,6 +30,8 @@ use crate::{
 pub struct PoolSettings {
     /// `PATH` of commands, and where they are looked up. Entries that are not absolute are left out.
     pub commands_path: String,
+    /// How commands are held in.
+    pub holding: Arc<Holding>,
     /// Size of one handler's output, in bytes.
     pub output_bytes: usize,
     /// Handlers in the background at a time.
@@ -97,10 +99,12 @@ impl Pool {
         secrets: Secrets,
         ended: impl Fn(&Rule, &Ran) + Send + Sync + 'static,
     ) -> Result<Self, PoolError> {
-        let PoolSettings { commands_path, output_bytes, async_in_flight, http_ca, bulkheads, environment } = settings;
+        let PoolSettings { commands_path, holding, output_bytes, async_in_flight, http_ca, bulkheads, environment } =
+            settings;
+        let (output_bytes, holding) = (*output_bytes, Arc::clone(holding));
         Ok(Self {
-            commands: Commands::new(runner, commands_path, environment, *output_bytes, secrets.clone()),
-            http: Arc::new(Http::new(environment, http_ca.as_deref(), *output_bytes, secrets.clone())?),
+            commands: Commands::new(runner, commands_path, holding, environment, output_bytes, secrets.clone()),
+            http: Arc::new(Http::new(environment, http_ca.as_deref(), output_bytes, secrets.clone())?),
             bulkheads: Bulkheads::new(*bulkheads),
             places: Arc::new(Semaphore::new((*async_in_flight).min(Semaphore::MAX_PERMITS))),
             async_in_flight: *async_in_flight,

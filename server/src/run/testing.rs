@@ -6,7 +6,7 @@ use hookd_rules::{CommandHandler, Handler, HttpHandler, Matcher, Mode, Program, 
 use hookd_runner::{Capacity, Runner};
 use tokio::sync::mpsc;
 
-use super::{BulkheadSettings, Call, Handlers as _, Job, Pool, PoolSettings};
+use super::{BulkheadSettings, Call, Handlers as _, Holding, Job, Pool, PoolSettings};
 use crate::model::{
     Answer, Capabilities, Event, Failed, Failure, Form, Identity, Ran, Rule, Session, Tier, ToolCall, Trigger, Verdict,
 };
@@ -77,7 +77,17 @@ pub(super) fn shell(tier: Tier, line: &str) -> Rule {
 }
 
 pub(super) fn command(tier: Tier, program: Program) -> Rule {
-    rule(tier, Handler::Command(CommandHandler { program, timeout: LONG, env: Vec::new(), cwd: None, worker: None }))
+    rule(
+        tier,
+        Handler::Command(CommandHandler {
+            program,
+            timeout: LONG,
+            env: Vec::new(),
+            cwd: None,
+            worker: None,
+            allow: None,
+        }),
+    )
 }
 
 pub(super) fn http(tier: Tier, url: String, headers: Vec<(String, Vec<ValuePart>)>) -> Rule {
@@ -93,6 +103,7 @@ pub(super) fn pool(
     let (sender, receiver) = mpsc::unbounded_channel();
     let settings = PoolSettings {
         commands_path: path.to_owned(),
+        holding: Arc::new(Holding::none()),
         output_bytes: 1024 * 1024,
         async_in_flight,
         http_ca: None,

@@ -6,7 +6,10 @@ use hookd_json::Value;
 use hookd_rules::{AskFallback, DeferFallback, Mode, ModifyFallback, OnError, Tier};
 use serde_json::{Map, json};
 
-use super::{LogFormat, Plaintext, ServerCommands, Settings, TierSettings, TlsSettings, TlsVersion, selector};
+use super::{
+    CommandSettings, LogFormat, Plaintext, ServerCommands, Settings, TierSettings, TlsSettings, TlsVersion,
+    commands::shown, selector,
+};
 
 /// Everything, with the keys of a settings file.
 pub(super) fn tree(settings: &Settings) -> Value {
@@ -19,7 +22,7 @@ pub(super) fn tree(settings: &Settings) -> Value {
         tiers,
         limits,
         bulkheads,
-        commands_path,
+        commands,
         http_handlers,
         drain,
         fallbacks,
@@ -57,7 +60,7 @@ pub(super) fn tree(settings: &Settings) -> Value {
             "tenant_calls_per_second": number_or_off(bulkheads.tenant_rate.map(|rate| rate.calls_per_second)),
             "tenant_burst": number_or_off(bulkheads.tenant_rate.map(|rate| rate.burst)),
         },
-        "commands": { "path": commands_path },
+        "commands": commands_tree(commands),
         "http_handlers": { "ca": http_handlers.ca },
         "drain": { "min_delay": duration(drain.min_delay), "limit": duration(drain.limit) },
         "fallbacks": {
@@ -156,6 +159,26 @@ fn tier_tree(tier: Tier, settings: &TierSettings) -> Value {
 
 fn number_or_off(number: Option<u32>) -> Value {
     number.map_or("off".into(), Value::from)
+}
+
+fn commands_tree(settings: &CommandSettings) -> Value {
+    let size = |bytes: Option<u64>| shown(bytes.map(|bytes| size(usize::try_from(bytes).unwrap_or(usize::MAX))));
+    json!({
+        "path": settings.path,
+        "user": shown(settings.user.as_ref()),
+        "group": shown(settings.group.as_ref()),
+        "no_new_privileges": settings.no_new_privileges,
+        "limits": {
+            "address_space": size(settings.limits.address_space),
+            "cpu_time": shown(settings.limits.cpu_time.map(duration)),
+            "open_files": shown(settings.limits.open_files),
+            "processes": shown(settings.limits.processes),
+            "file_size": size(settings.limits.file_size),
+        },
+        "working_directory": settings.working_directory.name(),
+        "landlock": settings.landlock.name(),
+        "landlock_for": settings.landlock_for.name(),
+    })
 }
 
 pub(super) fn duration(duration: Duration) -> String {

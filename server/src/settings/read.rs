@@ -85,16 +85,7 @@ fn resolve(mut top: Section<'_, '_>, working_directory: &Path) -> Settings {
     let tiers = tiers(top.section("tiers"), working_directory, limits.max_handler_timeout);
 
     let bulkheads = bulkheads::bulkheads(top.section("bulkheads"));
-
-    let mut commands = top.section("commands");
-    let commands_path = commands
-        .read(
-            "path",
-            search_path,
-            "absolute directories with colons between them, such as /usr/local/bin:/usr/bin:/bin",
-        )
-        .unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".to_owned());
-    commands.end();
+    let commands = super::commands::commands(top.section("commands"));
 
     let http_handlers = http_handlers::http_handlers(top.section("http_handlers"));
     let drain = drain(top.section("drain"), &limits);
@@ -136,7 +127,7 @@ fn resolve(mut top: Section<'_, '_>, working_directory: &Path) -> Settings {
         tiers,
         limits,
         bulkheads,
-        commands_path,
+        commands,
         http_handlers,
         drain,
         fallbacks,
@@ -302,7 +293,7 @@ pub(super) fn one_of<T: Copy>(names: &[(&str, T)]) -> impl FnOnce(&Value) -> Opt
     }
 }
 
-fn search_path(value: &Value) -> Option<String> {
+pub(super) fn search_path(value: &Value) -> Option<String> {
     text(value).filter(|path| path.split(':').all(|entry| entry.starts_with('/'))).map(str::to_owned)
 }
 

@@ -299,15 +299,21 @@ fn strings(value: &Value) -> Option<Vec<String>> {
     }
 }
 
-fn duration(value: &Value) -> Option<Duration> {
+/// A time with its unit, at most a day.
+pub(super) fn duration(value: &Value) -> Option<Duration> {
     let duration = humantime::parse_duration(text(value)?.trim()).ok()?;
     // Far from where adding one to a point in time could overflow.
     (duration <= Duration::from_secs(24 * 60 * 60)).then_some(duration)
 }
 
 fn size(value: &Value) -> Option<usize> {
-    let bytes = match text(value) {
-        None => whole_number(value)?,
+    usize::try_from(bytes(value)?).ok().filter(|bytes| (1..=1 << 30).contains(bytes))
+}
+
+/// A number of bytes, with or without a unit.
+pub(super) fn bytes(value: &Value) -> Option<u64> {
+    match text(value) {
+        None => whole_number(value),
         Some(text) => {
             let digits = text.trim().trim_end_matches(|c: char| !c.is_ascii_digit());
             let unit: u64 = match text.trim().strip_prefix(digits)?.trim() {
@@ -320,12 +326,12 @@ fn size(value: &Value) -> Option<usize> {
                 "GB" => 1_000_000_000,
                 _ => return None,
             };
-            digits.parse::<u64>().ok()?.checked_mul(unit)?
+            digits.parse::<u64>().ok()?.checked_mul(unit)
         }
-    };
-    usize::try_from(bytes).ok().filter(|bytes| (1..=1 << 30).contains(bytes))
+    }
 }
 
+/// A number without sign and fraction.
 pub(super) fn whole_number(value: &Value) -> Option<u64> {
     match &value.kind {
         ValueKind::I64(number) => u64::try_from(*number).ok(),

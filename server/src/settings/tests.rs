@@ -125,6 +125,18 @@ fn without_a_file_everything_has_its_default() {
       tenant_burst: "off"
     commands:
       path: "/usr/local/bin:/usr/bin:/bin"
+      user: "none"
+      group: "none"
+      no_new_privileges: true
+      limits:
+        address_space: "none"
+        cpu_time: "none"
+        open_files: "none"
+        processes: "none"
+        file_size: "none"
+      working_directory: "rule"
+      landlock: "required"
+      landlock_for: "listed"
     http_handlers:
       ca: null
     drain:
@@ -167,6 +179,30 @@ fn without_a_file_everything_has_its_default() {
       tokens_file: null
     permissions: [{"match_labels":{},"may":["trigger"]}]
     "#);
+}
+
+#[test]
+fn commands_can_be_held_in() {
+    let text = "commands: { path: /bin, user: 65534, group: guards, no_new_privileges: false, working_directory: empty, landlock: off, landlock_for: all, limits: { address_space: 2GiB, cpu_time: 1500ms, open_files: 16, file_size: 1024GiB } }";
+    let settings = read("s.yaml", text, &[("HOOKD__COMMANDS__LIMITS__PROCESSES", "64")]).unwrap();
+    let expected = CommandSettings {
+        path: "/bin".to_owned(),
+        user: Some("65534".to_owned()),
+        group: Some("guards".to_owned()),
+        no_new_privileges: false,
+        limits: CommandLimits {
+            address_space: Some(2 << 30),
+            cpu_time: Some(Duration::from_secs(2)),
+            open_files: Some(16),
+            processes: Some(64),
+            file_size: Some(1 << 40),
+        },
+        working_directory: WorkingDirectory::Empty,
+        landlock: LandlockUse::Off,
+        landlock_for: LandlockFor::All,
+    };
+    assert_eq!(settings.commands, expected);
+    assert_eq!(read("s.yaml", &settings.to_yaml(), &[]), Ok(settings));
 }
 
 #[test]
@@ -395,6 +431,36 @@ fn what_is_wrong_is_told_with_key_value_and_what_is_right() {
         "commands: { path: \"/bin:.\" }",
         "s.yaml: commands.path: \"/bin:.\" is not absolute directories with colons between them, such as /usr/local/bin:/usr/bin:/bin",
     );
+    for (commands, message) in [
+        ("user: \"\"", "user: \"\" is not the name or number of a user, or none"),
+        ("group: -1", "group: `-1` is not the name or number of a group, or none"),
+        ("no_new_privilege: true", "no_new_privilege: unknown key, did you mean `no_new_privileges`"),
+        ("working_directory: /tmp", "working_directory: \"/tmp\" is not rule or empty"),
+        ("landlock: best-effort", "landlock: \"best-effort\" is not off, best_effort or required"),
+        ("limits: { proceses: 1 }", "limits.proceses: unknown key, did you mean `processes`"),
+        (
+            "limits: { address_space: 1MiB }",
+            "limits.address_space: \"1MiB\" is not a size from 16MiB to 1024GiB, such as 2GiB, or none",
+        ),
+        (
+            "limits: { open_files: 3 }",
+            "limits.open_files: `3` is not a whole number from 16 to 1000000, such as 256, or none",
+        ),
+        (
+            "limits: { processes: 0 }",
+            "limits.processes: `0` is not a whole number from 1 to 1000000, such as 64, or none",
+        ),
+        (
+            "limits: { cpu_time: 0s }",
+            "limits.cpu_time: \"0s\" is not a duration with its unit, over 0 and at most 24h, such as 5s, or none",
+        ),
+        (
+            "limits: { file_size: lots }",
+            "limits.file_size: \"lots\" is not a size over 0 and at most 1024GiB, such as 64MiB, or none",
+        ),
+    ] {
+        refused(&format!("commands: {{ {commands} }}"), &format!("s.yaml: commands.{message}"));
+    }
     refused(
         "tiers: { managed: { server_commands: deny } }",
         "s.yaml: tiers.managed.server_commands: is for local, shared and plugin: commands of this tier always run on the server",
@@ -509,11 +575,11 @@ fn only_cold_keys_need_a_restart() {
     let old = defaults();
     let new = read(
         "s.yaml",
-        "listen: 127.0.0.1:1\nlimits: { children: 3 }\nfallbacks: { ask: allow }\ntiers: { shared: { sources: [] } }",
+        "listen: 127.0.0.1:1\nlimits: { children: 3 }\ncommands: { limits: { open_files: 16 } }\nfallbacks: { ask: allow }\ntiers: { shared: { sources: [] } }",
         &[],
     )
     .unwrap();
-    assert_eq!(old.needs_restart(&new), ["listen", "limits.children"]);
+    assert_eq!(old.needs_restart(&new), ["listen", "limits.children", "commands.limits"]);
 }
 
 #[test]

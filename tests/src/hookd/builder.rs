@@ -40,6 +40,7 @@ pub struct HookdBuilder {
     settings_file: Option<PathBuf>,
     environment: BTreeMap<String, String>,
     arguments: Vec<OsString>,
+    program: PathBuf,
 }
 
 /// How a hookd ended that did not start.
@@ -59,6 +60,7 @@ impl HookdBuilder {
             settings_file: None,
             environment: BTreeMap::new(),
             arguments: Vec::new(),
+            program: program("hookd"),
         }
     }
 
@@ -135,6 +137,13 @@ impl HookdBuilder {
         self
     }
 
+    /// Another file to run than the one that cargo built.
+    #[must_use]
+    pub fn program(mut self, path: impl Into<PathBuf>) -> Self {
+        self.program = path.into();
+        self
+    }
+
     /// A file in the folder that hookd will have.
     #[must_use]
     pub fn path(&self, path: &str) -> PathBuf {
@@ -184,7 +193,7 @@ impl HookdBuilder {
             fs::write(&path, self.complete_settings().to_string()).unwrap();
             path
         });
-        let mut command = Command::new(program("hookd"));
+        let mut command = Command::new(&self.program);
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy().to_ascii_uppercase();
             if text.starts_with("HOOKD") || text.ends_with("_PROXY") {

@@ -30,6 +30,8 @@ mod flood;
 #[cfg(test)]
 mod gate;
 #[cfg(test)]
+mod held_in;
+#[cfg(test)]
 mod http_hooks;
 #[cfg(test)]
 mod identity;

@@ -92,7 +92,7 @@ pub(super) fn page(path: &str) -> String {
 }
 
 /// The text of every fenced block of this language.
-fn blocks(page: &str, language: &str) -> Vec<String> {
+pub(super) fn blocks(page: &str, language: &str) -> Vec<String> {
     let blocks = page.split("```").skip(1).step_by(2);
     let text = |block: &str| Some(block.strip_prefix(language)?.strip_prefix('\n')?.to_owned());
     blocks.filter_map(text).collect()

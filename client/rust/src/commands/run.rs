@@ -116,7 +116,7 @@ fn absolute(cwd: &str) -> Option<PathBuf> {
 
 fn command(program: AgentProgram, stdin: Vec<u8>) -> Command {
     let AgentProgram { argv, env, cwd } = program;
-    Command { argv, env, cwd, stdin }
+    Command { argv, env, cwd, stdin, ..Command::default() }
 }
 
 fn failed(failure: Failure, why: String) -> CommandResult {

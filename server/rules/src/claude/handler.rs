@@ -254,7 +254,7 @@ impl Site<'_> {
             self.error(fields, "command", issues, "must not hold a NUL character");
         }
         let meaning = json!({ "type": "command", "program": meant, "timeout": millis(timeout) });
-        let command = CommandHandler { program, timeout, env: Vec::new(), cwd: None, worker: None };
+        let command = CommandHandler { program, timeout, env: Vec::new(), cwd: None, worker: None, allow: None };
         Some((Handler::Command(command), meaning))
     }
 

@@ -11,8 +11,8 @@ use super::{
     value::{self, Holder},
 };
 use crate::{
-    Answer, Attached, CommandHandler, Decide, Event, Handler, HttpHandler, Modifies, Program, RunOn, Shell, ValuePart,
-    Verdict, Worker, is_public,
+    Allow, Answer, Attached, CommandHandler, Decide, Event, Handler, HttpHandler, Modifies, Program, RunOn, Shell,
+    ValuePart, Verdict, Worker, is_public,
     problem::{Issues, KeyPath},
     shape::{Fields, HANDLERS, LATER_HANDLERS, did_you_mean, shown},
     template::Given,
@@ -147,6 +147,7 @@ fn command(site: &Site<'_>, run_on: RunOn, context: &Context<'_>, issues: &mut I
             site.error(key, issues, "must not hold a NUL character");
         }
     }
+    let allow = fields.object("allow").map(|list| allow(site, list, run_on, context, issues));
     let timeout = site.timeout(COMMAND_TIMEOUT, context, issues);
     let written = object(env.iter().map(|(entry, value)| (entry.key.as_str(), json!(value))));
     let env = env.into_iter().filter_map(|(entry, text)| {
@@ -165,6 +166,7 @@ fn command(site: &Site<'_>, run_on: RunOn, context: &Context<'_>, issues: &mut I
         max_calls: worker.whole("maxCalls"),
         attached: Attached::default(),
     });
+    let (allow, allow_meaning) = allow.unzip();
     let meaning = json!({
         "type": "command",
         "program": match &program {
@@ -176,9 +178,32 @@ fn command(site: &Site<'_>, run_on: RunOn, context: &Context<'_>, issues: &mut I
         "env": written,
         "cwd": fields.text("cwd"),
         "worker": worker.as_ref().map(|worker| json!({ "pool": worker.pool, "maxCalls": worker.max_calls })),
+        "allow": allow_meaning,
     });
     let cwd = fields.text("cwd").map(|cwd| context.directory().join(cwd));
-    (Handler::Command(CommandHandler { program, timeout, env, cwd, worker }), meaning)
+    (Handler::Command(CommandHandler { program, timeout, env, cwd, worker, allow }), meaning)
+}
+
+/// What the command may reach, and what of it counts for the revision.
+fn allow(
+    site: &Site<'_>,
+    list: Fields<'_>,
+    run_on: RunOn,
+    context: &Context<'_>,
+    issues: &mut Issues,
+) -> (Allow, Value) {
+    if run_on == RunOn::Agent {
+        site.error("allow", issues, "what runs on the agent's side is not held in by the server");
+    }
+    let paths = |key: &'static str| list.names(key).into_iter().map(|(path, _)| path).collect::<Vec<_>>();
+    let (read, write) = (paths("read"), paths("write"));
+    if read.iter().chain(&write).any(|path| path.contains('\0')) {
+        site.error("allow", issues, "must not hold a NUL character");
+    }
+    let (connect, bind) = (list.wholes("connect"), list.wholes("bind"));
+    let meaning = json!({ "read": read, "write": write, "connect": connect, "bind": bind });
+    let whole = |paths: &[&str]| paths.iter().map(|path| context.directory().join(path)).collect();
+    (Allow { read: whole(&read), write: whole(&write), connect, bind }, meaning)
 }
 
 fn http(site: &Site<'_>, context: &Context<'_>, issues: &mut Issues) -> (Handler, Value) {

@@ -19,6 +19,7 @@ fn rule(tier: Tier, file: &str, program: Program) -> Rule {
             env: Vec::new(),
             cwd: None,
             worker: None,
+            allow: None,
         }),
         timing: Timing::Sync,
         mode: Mode::Enforce,

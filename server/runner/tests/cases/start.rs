@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hookd_runner::{Command, End};
+use hookd_runner::{Command, End, Scratch};
 
 use crate::support::{GENEROUS, argv, eventually, limits, run, runner, sh, text};
 
@@ -137,4 +137,49 @@ async fn a_name_is_looked_up_as_the_system_does_it() {
     let finished =
         run(&runner(), argv(&["sh", "-c", "tr '\\0' '\\n' < /proc/$$/cmdline | head -n 1"]), limits(GENEROUS)).await;
     assert_eq!(text(&finished.stdout), "sh\n");
+}
+
+#[tokio::test]
+async fn a_program_that_asks_for_it_gets_an_empty_directory_that_is_gone_afterwards() {
+    let (runner, parent) = (runner(), tempfile::tempdir().unwrap());
+    let scratch = Scratch { parent: parent.path().to_owned(), owner: None };
+    let with = |command: Command| Command { scratch: Some(scratch.clone()), cwd: Some("/usr".into()), ..command };
+    let parent_is_empty = || fs::read_dir(parent.path()).unwrap().next().is_none();
+
+    let script = "ls -A; test $PWD = $TMPDIR; pwd; stat -c %a .; mkdir -p a/b; ln -s /usr/bin a/link; echo x > a/b/c";
+    let finished = run(&runner, with(sh(script)), limits(GENEROUS)).await;
+    let output = text(&finished.stdout).lines().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(finished.end, End::Exited(0));
+    assert!(output[0].starts_with(&format!("{}/hookd-run-", parent.path().display())), "{output:?}");
+    assert_eq!(output[1..], ["700"]);
+    eventually("the directory is gone", || parent_is_empty() && runner.live() == 0).await;
+    assert!(Path::new("/usr/bin/env").is_file(), "a link is not followed");
+
+    // One that is killed has it until the last of its group is gone.
+    let finished = run(&runner, with(sh("echo x > file; sleep 3000")), limits(Duration::from_millis(300))).await;
+    assert_eq!(finished.end, End::TimedOut);
+    eventually("the directory is gone", || parent_is_empty() && runner.live() == 0).await;
+
+    let finished = run(&runner, with(argv(&["/nowhere/hook"])), limits(GENEROUS)).await;
+    assert_eq!(
+        finished.end,
+        End::DidNotStart("cannot start `/nowhere/hook`: No such file or directory (os error 2)".to_owned())
+    );
+    assert!(parent_is_empty());
+    let nowhere = Scratch { parent: "/nowhere".into(), owner: None };
+    let finished = run(&runner, Command { scratch: Some(nowhere), ..sh("true") }, limits(GENEROUS)).await;
+    let why = "cannot make a directory in `/nowhere`: No such file or directory (os error 2)";
+    assert_eq!(finished.end, End::DidNotStart(why.to_owned()));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_program_gets_no_new_privileges_only_if_it_is_so_asked_for() {
+    let runner = runner();
+    let look = || sh("grep NoNewPrivs /proc/self/status");
+    // In this order: it cannot be taken back.
+    for (no_new_privileges, expected) in [(false, "NoNewPrivs:\t0\n"), (true, "NoNewPrivs:\t1\n")] {
+        let finished = run(&runner, Command { no_new_privileges, ..look() }, limits(GENEROUS)).await;
+        assert_eq!(text(&finished.stdout), expected);
+    }
 }

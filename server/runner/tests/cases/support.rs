@@ -65,8 +65,7 @@ pub(crate) fn argv(argv: &[&str]) -> Command {
     Command {
         argv: argv.iter().map(OsString::from).collect(),
         env: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
-        cwd: None,
-        stdin: Vec::new(),
+        ..Command::default()
     }
 }
 

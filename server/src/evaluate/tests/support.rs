@@ -97,6 +97,7 @@ impl Rules {
                 env: Vec::new(),
                 cwd: None,
                 worker: None,
+                allow: None,
             }),
             timing: Timing::Sync,
             mode: Mode::Enforce,

@@ -16,7 +16,7 @@ use crate::{
 /// The workers of a rule that wants some. They end when the rule is in force no more.
 ///
 /// # Errors
-/// They cannot be started: what their environment is to hold cannot be read.
+/// They cannot be started: what their environment is to hold cannot be read, or they cannot be held in.
 pub(super) fn of<'a>(commands: &Commands, started: &Started<'a>) -> Result<Option<&'a Arc<Workers>>, Failed> {
     let Started { rule, handler, .. } = started;
     let Some(worker) = &handler.worker else { return Ok(None) };
@@ -24,7 +24,8 @@ pub(super) fn of<'a>(commands: &Commands, started: &Started<'a>) -> Result<Optio
         return Ok(Some(workers));
     }
     let env = commands.env(std::iter::once(("HOOKD_RULE_ID".into(), (*rule.id).into())), handler)?;
-    Ok(worker.attached.get_or_attach(|| Arc::new(pool(commands, rule, handler, worker, env))))
+    let command = command(commands, rule, handler, env)?;
+    Ok(worker.attached.get_or_attach(|| Arc::new(pool(commands, rule, worker, command))))
 }
 
 /// Asks one of them, and waits for its answer within `granted`, the wait for a free one included.
@@ -55,19 +56,22 @@ pub(super) fn ask_in_background(
 /// A worker belongs to no event, so it knows none of an event's variables (nor placeholders in its arguments: that
 /// agent has no workers), and it runs beside its rule file in every
 /// tier: where the caller works stands in the input.
-fn pool(
+fn command(
     commands: &Commands,
     rule: &Rule,
     handler: &CommandHandler,
-    worker: &Worker,
     env: Vec<(OsString, OsString)>,
-) -> Workers {
+) -> Result<Command, Failed> {
     let command = Command {
         argv: handler.program.words(),
         env,
         cwd: Some(handler.cwd.clone().unwrap_or_else(|| directory_of(&rule.file))),
-        stdin: Vec::new(),
+        ..Command::default()
     };
+    commands.hold(command, rule, handler)
+}
+
+fn pool(commands: &Commands, rule: &Rule, worker: &Worker, command: Command) -> Workers {
     let settings = WorkerSettings {
         pool: worker.pool,
         max_calls: worker.max_calls,
