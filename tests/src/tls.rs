@@ -14,8 +14,7 @@ use std::{
 use hookd_proto::v1::hook_service_client::HookServiceClient;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-    SanType,
+    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType,
 };
 use rustls::{
     ClientConfig, RootCertStore, SupportedProtocolVersion,
@@ -27,7 +26,7 @@ use serde_json::json;
 use tokio::net::TcpStream;
 use tower::util::BoxCloneService;
 
-pub use rcgen::date_time_ymd;
+pub use rcgen::{DnType, date_time_ymd};
 
 use crate::{HookdBuilder, PatientChannel, within};
 

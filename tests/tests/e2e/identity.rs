@@ -1,5 +1,6 @@
 //! Who calls: tokens of issuers, static tokens, and what callers may do.
 
+mod certificates;
 mod issuers;
 mod permissions;
 mod static_tokens;
