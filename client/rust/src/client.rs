@@ -299,7 +299,6 @@ impl Shared {
             last_round = Some(Instant::now());
             known.unresolved.iter().cloned().for_each(|error| failures.add(error));
             let mut tried = Vec::new();
-            let mut again = None;
             loop {
                 let reached = timeout_at(deadline, fleet.reach(&known, &mut tried, &mut failures)).await;
                 let Ok(reached) = reached else {
@@ -329,13 +328,7 @@ impl Shared {
                     return Err(error);
                 }
                 failures.add(error);
-                // A connection that the other end has given up (it was old, or its server is new) says nothing of the
-                // replica: it has one more try on another.
-                if connection.is_closed() && again.is_none() {
-                    again = Some(replica);
-                } else {
-                    tried.push(replica);
-                }
+                tried.push(replica);
             }
             names = known.names(fleet.addresses());
             if !failures.may_pass() {

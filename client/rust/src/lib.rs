@@ -80,8 +80,8 @@
 //! - *Names* are looked up before the first call, again when what is known is 30 s old, when a replica is lost (at most each
 //!   second), and before each further round. Where that fails, those stay in use that were known.
 //! - *Tried again* is a call that got no answer: `UNAVAILABLE`, or a status of the transport's (`INTERNAL`, `UNKNOWN`,
-//!   `CANCELLED` without `hookd-decision-id`). It goes to each replica once a round (twice where its connection was closed under
-//!   it), for [`ClientBuilder::rounds`], and only within its deadline. Any other status, a shed call included, is the answer.
+//!   `CANCELLED` without `hookd-decision-id`). It goes to each replica once a round, for
+//!   [`ClientBuilder::rounds`], and only within its deadline. Any other status, a shed call included, is the answer.
 //!   With commands, only while none has been run here.
 //! - *The error* of a call that nobody answered is that of its last attempt, with the address it met it at, and the list of
 //!   those that were tried; or that somebody is not trusted, where somebody is not.

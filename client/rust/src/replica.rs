@@ -147,7 +147,7 @@ impl Replica {
         }
     }
 
-    /// It gave none to a call over `connection`. One that was closed under the call may be made again at once; otherwise
+    /// It gave none to a call over `connection`. One that was closed under the call may be made anew by the next call; otherwise
     /// the others have their turn.
     pub(crate) fn has_failed(&self, connection: &Connection) {
         if !connection.is_closed() {
