@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hookd_rules::{DefaultRule, Fit, Matching, MissingLabel, Policy, Subject, Timing};
+use hookd_rules::{DefaultRule, Fit, Matching, MissingLabel, Mode, Policy, Subject, Timing};
 
 use crate::{
     condition,
@@ -51,12 +51,16 @@ pub fn select(policy: &Policy, trigger: &Trigger) -> Selected {
     }
 }
 
-/// The default of `tier` for this event, with its place in the catalog: the first that matches (law 12).
+/// The default of `tier` for this event, with its place in the catalog: the first that matches (law 12) and is not in
+/// shadow mode.
 #[must_use]
 pub fn default_of<'p>(policy: &'p Policy, tier: Tier, trigger: &Trigger) -> Option<(usize, &'p DefaultRule)> {
     let subject = trigger.subject();
     policy.defaults().find(|(_, default)| {
-        default.tier == tier && default.event == trigger.event_name && default.matcher.matches(subject)
+        default.tier == tier
+            && default.mode == Mode::Enforce
+            && default.event == trigger.event_name
+            && default.matcher.matches(subject)
     })
 }
 

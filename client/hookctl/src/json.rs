@@ -51,6 +51,12 @@ pub(crate) fn status(answer: &GetStatusResponse) -> Value {
         "rules": answer.rules,
         "waiting_for": answer.waiting_for,
         "warnings": answer.warnings,
+        "tiers": answer.tiers.iter().map(|status| json!({
+            "tier": tier(status.tier),
+            "enforced": status.enforced,
+            "shadow": status.shadow,
+            "shadow_by_settings": status.shadow_by_settings,
+        })).collect::<Vec<_>>(),
     })
 }
 

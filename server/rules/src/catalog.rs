@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{EventIndex, Groups, LoadSettings, Matcher, OnError, PerTier, Rule, Selector, Tier, Verdict};
+use crate::{EventIndex, Groups, LoadSettings, Matcher, Mode, OnError, PerTier, Rule, Selector, Tier, Verdict};
 
 /// Immutable; swapped whole.
 #[derive(Debug, Default)]
@@ -50,6 +50,8 @@ pub struct DefaultRule {
     pub verdict: Verdict,
     /// Why. Empty: not said.
     pub reason: String,
+    /// Whether it counts: in a file or tier in shadow mode it does not.
+    pub mode: Mode,
     /// Which callers it is for. `None`: everyone.
     pub selector: Option<Arc<Selector>>,
 }
@@ -142,6 +144,14 @@ impl Catalog {
     /// The rules of the event of this name, in evaluation order, whoever they are for.
     pub fn rules_of(&self, event: &str) -> impl Iterator<Item = &Arc<Rule>> {
         self.rules.iter().filter(move |rule| rule.events.iter().any(|name| **name == *event))
+    }
+
+    /// How many rules and defaults of `tier` are in `mode`. Those in [`Mode::Shadow`] are not enforced.
+    #[must_use]
+    pub fn count_in(&self, tier: Tier, mode: Mode) -> usize {
+        let rules = self.rules.iter().filter(|rule| rule.tier == tier && rule.mode == mode).count();
+        let defaults = self.defaults.iter().filter(|default| default.tier == tier && default.mode == mode).count();
+        rules.saturating_add(defaults)
     }
 }
 

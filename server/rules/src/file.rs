@@ -203,7 +203,7 @@ fn content(fields: Fields<'_>, context: &mut Context<'_>, draft: &mut FileDraft,
         }
         _ => {
             for (index, node) in fields.items("defaults").iter().enumerate() {
-                draft.defaults.extend(rule::defaults(node, KeyPath::Index(&defaults, index), context, issues));
+                draft.defaults.extend(rule::defaults(node, KeyPath::Index(&defaults, index), mode, context, issues));
             }
         }
     }

@@ -90,7 +90,7 @@ pub(crate) static FILE: Object = Object {
         key(
             "mode",
             MODE,
-            "`shadow` makes every rule of the file a shadow rule: evaluated and recorded, never counted.",
+            "`shadow` makes every rule of the file a shadow rule: evaluated and recorded, never counted. Its `defaults` do not count either.",
         ),
         key("hooks", Shape::Objects(&RULE), "The rules, in evaluation order."),
         key(

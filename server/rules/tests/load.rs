@@ -465,6 +465,24 @@ fn law_12_defaults_are_central_and_by_event() {
 }
 
 #[test]
+fn law_12_defaults_of_a_file_or_tier_in_shadow_mode_are_in_shadow_mode() {
+    let loaded = |file_mode: &str, tier_mode: Mode| {
+        let mut place = Place::new();
+        place.source(Tier::Managed, "rules.json", false);
+        let defaults = r#"[{"event":"PreToolUse","verdict":"block"}]"#;
+        place
+            .write("rules.json", &format!(r#"{{"mode":"{file_mode}","hooks":[{}],"defaults":{defaults}}}"#, rule("a")));
+        place.settings.tiers.managed.mode = tier_mode;
+        let catalog = place.load().catalog.unwrap();
+        let counts = [Mode::Enforce, Mode::Shadow].map(|mode| catalog.count_in(Tier::Managed, mode));
+        (catalog.defaults[0].mode, counts, catalog.count_in(Tier::Team, Mode::Enforce))
+    };
+    assert_eq!(loaded("enforce", Mode::Enforce), (Mode::Enforce, [2, 0], 0));
+    assert_eq!(loaded("shadow", Mode::Enforce), (Mode::Shadow, [0, 2], 0));
+    assert_eq!(loaded("enforce", Mode::Shadow), (Mode::Shadow, [0, 2], 0));
+}
+
+#[test]
 fn case_098_101_a_default_is_per_event_and_matcher() {
     let mut place = Place::new();
     place.source(Tier::Managed, "rules.json", false);

@@ -48,7 +48,11 @@ fn write_rules(catalog: &Catalog, out: &mut impl Write) -> io::Result<()> {
             default.event.to_string(),
             if matcher.is_empty() { "*" } else { matcher }.to_owned(),
             default.verdict.to_string(),
-            "last outcome of its tier".to_owned(),
+            match default.mode {
+                Mode::Enforce => "last outcome of its tier",
+                Mode::Shadow => "shadow",
+            }
+            .to_owned(),
         ]);
     }
     if rows.len() == 1 {

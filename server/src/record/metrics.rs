@@ -51,6 +51,7 @@ pub(super) struct Metrics {
     child_queue: Gauge,
     handler_slots: Gauge,
     open_breakers: Gauge,
+    accepted: Gauge,
     age: Gauge<f64, AtomicU64>,
     revision: Family<Revision, Gauge>,
     loaded_rules: Family<Loaded, Gauge>,
@@ -168,6 +169,7 @@ impl Metrics {
             child_queue: Gauge::default(),
             handler_slots: Gauge::default(),
             open_breakers: Gauge::default(),
+            accepted: Gauge::default(),
             age: Gauge::default(),
             revision: Family::default(),
             loaded_rules: Family::default(),
@@ -297,13 +299,14 @@ impl Metrics {
         for (result, count) in [("good", stats.good), ("refused", stats.bad)] {
             self.loads.get_or_create(&Load { result }).inner().store(count, Ordering::Relaxed);
         }
+        self.accepted.set(i64::from(!live.last_report().is_refused));
         self.age.set(stats.last_good.elapsed().unwrap_or_default().as_secs_f64());
         self.revision.clear();
         self.revision.get_or_create(&Revision { revision: Arc::clone(&catalog.revision) }).set(1);
         for tier in Tier::ALL {
-            for (mode, name) in [(Mode::Enforce, "enforce"), (Mode::Shadow, "shadow")] {
-                let count = catalog.rules.iter().filter(|rule| rule.tier == tier && rule.mode == mode).count();
-                self.loaded_rules.get_or_create(&Loaded { tier: tier.name(), mode: name }).set(whole(count));
+            for mode in [Mode::Enforce, Mode::Shadow] {
+                let labels = Loaded { tier: tier.name(), mode: mode.name() };
+                self.loaded_rules.get_or_create(&labels).set(whole(catalog.count_in(tier, mode)));
             }
         }
     }
@@ -351,9 +354,14 @@ impl Metrics {
             "Handlers that are not asked because they do not answer",
             self.open_breakers.clone(),
         );
+        r.register("last_load_accepted", "1: the last load is in force. 0: it was refused", self.accepted.clone());
         r.register("last_good_load_age_seconds", "Age of the last load that was accepted", self.age.clone());
         r.register("catalog_info", "The revision in force", self.revision.clone());
-        r.register("rules", "Rules in force by tier; those in mode shadow are not enforced", self.loaded_rules.clone());
+        r.register(
+            "rules",
+            "Rules and defaults in force by tier; those in mode shadow are not enforced",
+            self.loaded_rules.clone(),
+        );
         r.register(
             "tls_reloads",
             "Loads of certificate, key and client CA, the first one included, by result",

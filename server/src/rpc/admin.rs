@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::SystemTime};
 
 use hookd_proto::v1::{self, admin_service_server::AdminService};
-use hookd_rules::{Catalog, Event, Mode, OnError, Policy, Rule, Severity, Source, SourceState, Timing};
+use hookd_rules::{Catalog, Event, Mode, OnError, Policy, Rule, Severity, Source, SourceState, Tier, Timing};
 use tonic::{Request, Response, Status};
 
 use super::{
@@ -51,6 +51,7 @@ impl AdminService for Admin {
             rules: count(catalog.rules.len()),
             waiting_for: self.readiness.waiting_for().into_iter().map(str::to_owned).collect(),
             warnings: report.lines(Severity::Warning).collect(),
+            tiers: Tier::ALL.into_iter().filter_map(|tier| tier_status(&catalog, tier)).collect(),
         }))
     }
 
@@ -164,6 +165,17 @@ fn summary(catalog: &Catalog, rule: &Arc<Rule>) -> v1::RuleSummary {
             .unwrap_or_default()
             .into(),
     }
+}
+
+/// `None`: there is nothing to say of it.
+fn tier_status(catalog: &Catalog, tier: Tier) -> Option<v1::TierStatus> {
+    let status = v1::TierStatus {
+        tier: reply::tier(tier).into(),
+        enforced: count(catalog.count_in(tier, Mode::Enforce)),
+        shadow: count(catalog.count_in(tier, Mode::Shadow)),
+        shadow_by_settings: catalog.settings.tiers.get(tier).mode == Mode::Shadow,
+    };
+    (status.enforced > 0 || status.shadow > 0 || status.shadow_by_settings).then_some(status)
 }
 
 fn source(source: &Source) -> v1::SourceStatus {

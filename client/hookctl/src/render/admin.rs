@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use hookd_agents::plain::word_of;
 use hookd_client::proto::{
     ExplainResponse, GetStatusResponse, ListRulesResponse, ReloadResponse, RuleSummary, SourceState, SourceStatus,
-    TriggerRequest,
+    TierStatus, TriggerRequest,
 };
 
 use super::{Ink, LONGEST_CELL, Paint, Table, counted, plain, tier};
@@ -74,10 +74,27 @@ pub(crate) fn status(answer: &GetStatusResponse, paint: Paint) -> String {
         text.push_str(&format!("  rules loaded {}\n", moment(time)));
     }
     let rules = usize::try_from(answer.rules).unwrap_or(usize::MAX);
-    text.push_str(&format!("  {} in force\n\n", counted(rules, "rule")));
+    text.push_str(&format!("  {} in force\n", counted(rules, "rule")));
+    for status in &answer.tiers {
+        text.push_str(&not_enforced(status, paint));
+    }
+    text.push('\n');
     text.push_str(&sources(&answer.sources, &answer.warnings, paint));
     text.push_str(&revision(&answer.policy_revision, paint));
     text
+}
+
+/// What of a tier does not count. Empty: all of it does.
+fn not_enforced(status: &TierStatus, paint: Paint) -> String {
+    if status.shadow == 0 && !status.shadow_by_settings {
+        return String::new();
+    }
+    let word =
+        if status.enforced == 0 { paint.with(Ink::Bad, "NOT ENFORCED") } else { paint.with(Ink::Warn, "not enforced") };
+    let all = status.enforced.saturating_add(status.shadow);
+    let by = if status.shadow_by_settings { " by the settings" } else { "" };
+    let (tier, shadow) = (tier(status.tier), status.shadow);
+    format!("  {word}: {tier}, {shadow} of {all} rules and defaults in shadow mode{by}\n")
 }
 
 pub(crate) fn reload(answer: &ReloadResponse, paint: Paint) -> String {

@@ -3,7 +3,7 @@
 use hookd_client::proto::{
     Capability, Cause, DecidedBy, Downgrade, ExplainResponse, Failure, GetStatusResponse, HookResult,
     ListRulesResponse, Note, Outcome, ReloadResponse, Rewrite, RewriteTarget, RuleExplanation, RuleSummary,
-    SourceState, SourceStatus, Tier, ToolCall, TriggerRequest, TriggerResponse, Verdict,
+    SourceState, SourceStatus, Tier, TierStatus, ToolCall, TriggerRequest, TriggerResponse, Verdict,
 };
 use prost_types::{Duration, Timestamp};
 
@@ -224,7 +224,16 @@ pub(crate) fn status() -> GetStatusResponse {
         rules: 2,
         waiting_for: Vec::new(),
         warnings: vec!["/etc/hookd/managed/guard.json:9:5: hooks[0]: async and must decide".into()],
+        tiers: vec![
+            tier_status(Tier::Managed, [0, 2], true),
+            tier_status(Tier::Team, [3, 1], false),
+            tier_status(Tier::Shared, [1, 0], false),
+        ],
     }
+}
+
+fn tier_status(tier: Tier, [enforced, shadow]: [u32; 2], shadow_by_settings: bool) -> TierStatus {
+    TierStatus { tier: tier.into(), enforced, shadow, shadow_by_settings }
 }
 
 pub(crate) fn reload() -> ReloadResponse {

@@ -52,6 +52,7 @@ pub(super) fn compile(
 pub(super) fn defaults(
     node: &Node,
     path: KeyPath<'_>,
+    mode: Mode,
     context: &mut Context<'_>,
     issues: &mut Issues,
 ) -> Vec<DefaultDraft> {
@@ -70,6 +71,7 @@ pub(super) fn defaults(
             "matcher": matcher.as_str(),
             "verdict": verdict.name(),
             "reason": reason,
+            "mode": mode.name(),
         })),
         rule: DefaultRule {
             tier: context.tier,
@@ -79,6 +81,7 @@ pub(super) fn defaults(
             matcher: matcher.clone(),
             verdict,
             reason: reason.to_owned(),
+            mode,
             selector: context.selector.clone(),
         },
     };

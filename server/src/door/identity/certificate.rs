@@ -128,10 +128,11 @@ mod tests {
 
     #[test]
     fn names_and_labels_are_taken_by_the_patterns() {
+        type Case<'c> = (&'c [&'c str], &'c [&'c str], Result<(&'c str, Option<&'c str>), Unproven>);
         let spiffe = "uri:spiffe://example.org/ns/a/sa/x";
         let tenant: &[(&str, &[&str])] = &[("tenant", &["uri:spiffe://example.org/ns/{}/sa/*", "cn:{}"])];
         let refused = |why| Err(Unproven::Certificate(why));
-        let cases: [(&[&str], &[&str], Result<(&str, Option<&str>), Unproven>); 10] = [
+        let cases: [Case<'_>; 10] = [
             (&[spiffe], &[], Ok((spiffe, Some("a")))),
             (&[spiffe, "cn:a"], &[], Ok((spiffe, Some("a")))),
             (&[spiffe, "cn:b"], &[], Err(Unproven::Conflict("tenant".to_owned()))),

@@ -415,6 +415,13 @@ async fn law_12_case_098_and_101_a_default_is_its_tiers_last_outcome() {
 }
 
 #[tokio::test]
+async fn law_12_a_default_in_shadow_mode_does_not_count() {
+    let mut rules = Rules::default().with_default(Managed, Verdict::Block).with_default(Managed, Verdict::Ask);
+    rules.defaults[0].mode = Mode::Shadow;
+    assert_eq!(rules.decide(call("PreToolUse", "{}")).await.decision.verdict, Verdict::Ask, "the next one does");
+}
+
+#[tokio::test]
 async fn law_12_an_allow_that_may_not_count_is_no_verdict_for_a_default() {
     let mut rules = Rules::default().with_default(Managed, Verdict::Ask).says(Managed, "a", gives(Verdict::Allow));
     rules.may_allow = Some(PerTier::from_fn(|_| false));

@@ -74,7 +74,7 @@ impl Handlers for Scripted {
 #[derive(Default)]
 pub(super) struct Rules {
     rules: Vec<Rule>,
-    defaults: Vec<DefaultRule>,
+    pub(super) defaults: Vec<DefaultRule>,
     handlers: Scripted,
     pub(super) may_allow: Option<PerTier<bool>>,
 }
@@ -135,6 +135,7 @@ impl Rules {
             matcher: Matcher::Any,
             verdict,
             reason: "by default".to_owned(),
+            mode: Mode::Enforce,
             selector: None,
         });
         self
