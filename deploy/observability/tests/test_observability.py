@@ -281,7 +281,11 @@ class Observability(unittest.TestCase):
             text = page.read_text()
             for language, block in re.findall(r"^```(sh|yaml)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
                 with self.subTest(page.name, block=block):
-                    if language == "yaml":
+                    if "kind: PodMonitor" in block:
+                        workload = (HERE.parent / "kustomize" / "base" / "workload.yaml").read_text()
+                        self.assertIn("        app.kubernetes.io/name: hookd\n", workload)
+                        self.assertIn("- { name: admin, containerPort: 8081,", workload)
+                    elif language == "yaml":
                         checked = folder / "block.yaml"
                         checked.write_text(block.replace("/etc/hookd", str(folder)).replace("/etc/prometheus", str(folder)))
                         is_ours = "tiers:" in block
@@ -298,17 +302,31 @@ class Observability(unittest.TestCase):
         self.fleet.managed_mode("shadow")
         try:
             self.judged("none", enforced=0)
-            alerts = eventually("the alert of all replicas", lambda: self.firing(3))
-            for alert in alerts:
+            eventually("the alert of all replicas", lambda: len(self.glass()) == 3)
+            for alert in self.glass():
                 self.assertEqual(alert["labels"]["severity"], "critical")
                 summary = f"No managed rule is enforced on {alert['labels']['instance']}"
                 self.assertEqual(alert["annotations"]["summary"], summary)
                 self.assertIn("All 5 managed rules and defaults are in shadow mode", alert["annotations"]["description"])
         finally:
+            # The one edit back.
             self.fleet.managed_mode("enforce")
         self.judged("block", enforced=4)
         self.assertEqual({replica.ask(BLOCKED)["policyRevision"] for replica in self.fleet.replicas}, before)
-        eventually("no alert any more", lambda: not self.firing(1))
+        eventually("no alert any more", lambda: self.glass() == [])
+
+    def test_a_refused_load_is_seen_as_long_as_it_lasts(self):
+        rules = self.fleet.folder / "managed" / "rules.json"
+        refused = "hookd_last_load_accepted == 0"
+        self.assertEqual(self.fleet.prometheus.query(refused), [])
+        put(rules, {"hooks": [{"event": "PreTolUse"}]})
+        try:
+            eventually("all replicas refuse it", lambda: len(self.fleet.prometheus.query(refused)) == 3)
+            eventually("the alert on it", lambda: len(self.of_alert("HookdReloadFailing", "pending")) == 3)
+            self.assertEqual([replica.ask(BLOCKED)["verdict"] for replica in self.fleet.replicas], ["block"] * 3)
+        finally:
+            put(rules, MANAGED)
+        eventually("no replica refuses it", lambda: self.fleet.prometheus.query(refused) == [])
 
     def judged(self, verdict, enforced):
         """Waits until every replica judges so, and says the same of itself: of 5 rules and defaults 4 or none are enforced."""
@@ -325,11 +343,14 @@ class Observability(unittest.TestCase):
             self.assertIn(said, json.loads(replica.hookctl("--output", "json", "status"))["tiers"])
             self.assertEqual(line in replica.hookctl("status"), enforced == 0)
 
-    def firing(self, count):
-        """The alert on the glass, if it fires for so many replicas at least."""
-        [alert] = [alert for alert in self.fleet.prometheus.alerts() if alert["name"] == "HookdManagedNotEnforced"]
-        firing = [alert for alert in alert["alerts"] if alert["state"] == "firing"]
-        return firing if len(firing) >= count else []
+    def glass(self):
+        """The replicas whose broken glass the alert tells of."""
+        return self.of_alert("HookdManagedNotEnforced", "firing")
+
+    def of_alert(self, name, state):
+        """What there is of an alert in this state: one for each replica."""
+        [rule] = [rule for rule in self.fleet.prometheus.alerts() if rule["name"] == name]
+        return [alert for alert in rule["alerts"] if alert["state"] == state]
 
 
 def table():
