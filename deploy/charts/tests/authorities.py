@@ -37,13 +37,14 @@ class Authority:
         """The authority's own certificate."""
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
-    def secret(self, names: list[str]) -> dict[str, bytes]:
-        """A Secret as cert-manager writes it."""
+    def secret(self, names: list[str], uris: tuple[str, ...] = ()) -> dict[str, bytes]:
+        """A Secret as cert-manager writes it: a certificate for hosts or callers, its key, and the authority."""
+        said = [*[x509.DNSName(it) for it in names], *[x509.UniformResourceIdentifier(it) for it in uris]]
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = (
             self.builder(key.public_key())
             .subject_name(x509.Name([]))
-            .add_extension(x509.SubjectAlternativeName([x509.DNSName(it) for it in names]), critical=True)
+            .add_extension(x509.SubjectAlternativeName(said), critical=True)
             .sign(self.key, hashes.SHA256())
         )
         form = serialization.PrivateFormat.PKCS8

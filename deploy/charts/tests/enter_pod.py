@@ -16,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SET_NO_NEW_PRIVILEGES, DROP_BOUNDING = 38, 24
+DROP_BOUNDING, SET_NO_NEW_PRIVILEGES = 24, 38
 GET_FLAGS, SET_FLAGS, UP = 0x8913, 0x8914, 0x1
 
 
@@ -37,10 +37,20 @@ def loopback_up() -> None:
         fcntl.ioctl(it, SET_FLAGS, struct.pack("16sh", b"lo", flags | UP))
 
 
+def start_beside(command: list[str]) -> None:
+    """Starts a program in the pod's network, and waits for its first line. It ends when nobody has its input any more."""
+    beside = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    os.set_inheritable(beside.stdin.fileno(), True)
+    if not beside.stdout.readline():
+        raise SystemExit(f"{command} has ended")
+
+
 def main() -> None:
     container = json.loads(Path(sys.argv[1]).read_text())
     root = Path(container["root"])
     loopback_up()
+    if container["beside"]:
+        start_beside(container["beside"])
     mount("--make-rprivate", "/")
     mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", root)
     for name in ("usr", "lib", "lib64", "bin"):
@@ -54,6 +64,8 @@ def main() -> None:
         bind(f"/{name}", root / name)
     (root / "hookd").touch()
     bind(container["program"], root / "hookd", "ro")
+    (root / "etc").mkdir()
+    (root / "etc/hosts").write_text(f"127.0.0.1 localhost {container['host']}\n")
     for at, (directory, read_only) in container["mounts"].items():
         target = root / at.lstrip("/")
         target.mkdir(parents=True, exist_ok=True)

@@ -23,12 +23,15 @@ class Pod:
     """A pod: its volumes, and a process in namespaces of its own."""
 
     def __init__(self, rendered: Rendered, cluster: Cluster, directory: Path) -> None:
-        self.cluster = cluster
+        self.rendered, self.cluster = rendered, cluster
         spec = rendered.pod()["spec"]
         [self.container] = spec["containers"]
         security = spec["securityContext"]
         self.user, self.group = security["runAsUser"], security["fsGroup"]
         self.directory = directory
+        # What runs in the network of the pod besides hookd, and the name by which hookd finds it.
+        self.beside: list[str | Path] = []
+        self.host = ""
         self.volumes = {
             it["name"]: Volume(directory / "volumes" / it["name"], it, self.group) for it in spec["volumes"]
         }
@@ -55,6 +58,8 @@ class Pod:
         environment = {it["name"]: self.value(it) for it in self.container.get("env", [])}
         said = {
             "root": str(root),
+            "beside": [str(it) for it in self.beside],
+            "host": self.host,
             "program": str(PROGRAMS / "hookd"),
             "mounts": mounts,
             "user": self.user if IS_ROOT else None,

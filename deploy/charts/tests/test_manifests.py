@@ -13,7 +13,7 @@ from chart import CHART, HERE, Object, merged, render, value_sets, values
 # The oldest that Chart.yaml permits, one between, and the newest that there is a schema for.
 KUBERNETES = ["1.31", "1.34", "1.37"]
 # Kinds of others, of which Kubernetes has no schema.
-FOREIGN = {"Certificate"}
+FOREIGN = {"Certificate", "PodMonitor"}
 
 # Schemas are read once, not once for each object.
 kubernetes_validate.utils.schema_contents = functools.cache(kubernetes_validate.utils.schema_contents)
@@ -141,6 +141,7 @@ def test_every_selector_finds_the_pods_and_no_other_release() -> None:
         rendered.one("Service", "policy-headless")["spec"]["selector"],
         rendered.one("PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
         rendered.one("NetworkPolicy")["spec"]["podSelector"]["matchLabels"],
+        rendered.one("PodMonitor")["spec"]["selector"]["matchLabels"],
         *[it["labelSelector"]["matchLabels"] for it in spec["topologySpreadConstraints"]],
     ]
     expected = {"app.kubernetes.io/name": "hookd", "app.kubernetes.io/instance": "one"}

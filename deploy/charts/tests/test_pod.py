@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sys
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Iterator
 
 import pytest
 from authorities import Authority, Issuer
-from chart import Object, Rendered, merged, render, value_sets, values
+from chart import HERE, Object, Rendered, merged, render, value_sets, values
 from pod import IS_ROOT, PROGRAMS, Pod, Running
 from volumes import Cluster
 
@@ -50,6 +51,7 @@ class World:
         self.cluster.put("ConfigMap", "kube-root-ca.crt", {"ca.crt": authority})
         self.cluster.put("ConfigMap", "hookd-jwks", {"jwks.json": self.issuer.jwks()})
         for name in ("hookd-managed", "central-rules", "security-rules", "payments-rules"):
+            assert ("ConfigMap", name) not in self.cluster.data
             self.cluster.put("ConfigMap", name, {"rules.json": block(name, name)})
 
     def pod(self, directory: Path) -> Pod:
@@ -68,7 +70,7 @@ def test_hookd_refuses_settings_that_the_chart_passes_on(tmp_path: Path) -> None
     assert (done.returncode, "did you mean `in_flight`" in done.stderr) == (64, True), done.stderr
 
 
-@pytest.mark.parametrize("at", ["managed/policy-managed", "managed/security-rules", "team/payments-rules"])
+@pytest.mark.parametrize("at", ["managed/policy-rules", "managed/security-rules", "team/payments-rules"])
 def test_law_10_a_volume_of_rules_that_is_not_mounted_stops_the_start(at: str, tmp_path: Path) -> None:
     rendered = render(merged(values("full"), {"identity": {"cluster": {"enabled": False}, "issuers": []}}))
     path = f"/etc/hookd/rules/{at}"
@@ -83,34 +85,60 @@ def world() -> World:
 
 @pytest.fixture
 def running(world: World, tmp_path: Path) -> Iterator[Running]:
-    pod = world.pod(tmp_path / "pod")
-    (tmp_path / "hookd-ca.crt").write_bytes(world.authority.pem())
-    (tmp_path / "hookd-token").write_text(world.issuer.token("hookd"))
-    with pod.start() as running:
+    caller(world, tmp_path)
+    with world.pod(tmp_path / "pod").start() as running:
         yield running
 
 
-def hookctl(running: Running, directory: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
-    """What `hookctl` says, with the files that the chart's notes make."""
-    where = ["--address", "https://localhost:50051", "--ca-file", "hookd-ca.crt", "--token-file", "hookd-token"]
-    done = running.inside(PROGRAMS / "hookctl", "--output", "json", *where, *arguments, cwd=directory, env={})
-    return done.returncode, json.loads(done.stdout or "{}")
+def caller(world: World, directory: Path) -> None:
+    """The files that the notes of the chart make for a caller."""
+    (directory / "hookd-ca.crt").write_bytes(world.authority.pem())
+    (directory / "hookd-token").write_text(world.issuer.token("hookd"))
 
 
-def ask(running: Running, directory: Path, command: str) -> tuple[int, str]:
-    """The exit code and the reason for a shell command."""
-    params = json.dumps({"command": command})
-    code, said = hookctl(running, directory, "trigger", "PreToolUse", "--tool", "Bash", "--params", params)
-    return code, said.get("reason", "")
+def notes_command(rendered: Rendered) -> list[str]:
+    """The arguments of the one `hookctl` command in the notes."""
+    [line] = re.findall(r"^  hookctl (.*)$", rendered.notes, re.MULTILINE)
+    return shlex.split(line)
+
+
+def ask(running: Running, directory: Path, command: str, *more: str) -> tuple[int, str]:
+    """Asks, as the notes say, about another shell command: the exit code and the reason."""
+    arguments = notes_command(running.pod.rendered)
+    arguments[-1] = json.dumps({"command": command})
+    done = running.inside(PROGRAMS / "hookctl", "--output", "json", *more, *arguments, cwd=directory, env={})
+    return done.returncode, json.loads(done.stdout or "{}").get("reason", "")
 
 
 def test_the_command_of_the_notes_asks_it(running: Running, world: World, tmp_path: Path) -> None:
     assert running.probes() == {"startup": 200, "readiness": 200, "liveness": 200}
-    [line] = re.findall(r"^  (hookctl .*)$", world.rendered.notes, re.MULTILINE)
-    command = shlex.split(line)
-    assert command[0] == "hookctl"
-    done = running.inside(PROGRAMS / "hookctl", *command[1:], cwd=tmp_path, env={})
+    done = running.inside(PROGRAMS / "hookctl", *notes_command(world.rendered), cwd=tmp_path, env={})
     assert (done.returncode, done.stdout.splitlines()[0].split()) == (0, ["NONE", "PreToolUse", "Bash"]), done.stderr
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_in_the_clear_everybody_may_ask_where_the_values_say_so(host: str, tmp_path: Path) -> None:
+    rendered = render(merged(values("plaintext"), {"listenHost": host}))
+    with World(rendered).pod(tmp_path).start() as running:
+        assert ask(running, tmp_path, "ls") == (0, "")
+        assert ask(running, tmp_path, "git push --force") == (2, "force pushes are not for agents")
+        assert running.probes() == {"startup": 200, "readiness": 200, "liveness": 200}
+
+
+def test_callers_show_certificates(tmp_path: Path) -> None:
+    world = World(render(values("daemonset")))
+    caller(world, tmp_path)
+    for name, uri in (("ours", "spiffe://example.org/ns/payments/sa/a"), ("theirs", "spiffe://example.com/ns/b")):
+        shown = world.authority.secret([], (uri,))
+        (tmp_path / f"{name}.crt").write_bytes(shown["tls.crt"])
+        (tmp_path / f"{name}.key").write_bytes(shown["tls.key"])
+    with world.pod(tmp_path / "pod").start() as running:
+        codes = {
+            name: ask(running, tmp_path, "ls", "--client-cert-file", f"{name}.crt", "--client-key-file", f"{name}.key")[0]
+            for name in ("ours", "theirs")
+        }
+        assert codes == {"ours": 0, "theirs": 1}
+        assert ask(running, tmp_path, "ls")[0] == 1
 
 
 def test_only_tokens_for_hookd_are_taken(running: Running, world: World, tmp_path: Path) -> None:
@@ -125,6 +153,33 @@ def test_only_tokens_for_hookd_are_taken(running: Running, world: World, tmp_pat
     running.pod.refresh()
     running.wait_for(lambda line: line["message"] == "the keys of an issuer are new")
     (tmp_path / "hookd-token").write_text(successor.token("hookd"))
+    assert ask(running, tmp_path, "ls") == (0, "")
+
+
+def test_the_keys_of_the_cluster_come_from_its_api_server(tmp_path: Path) -> None:
+    cluster = {"jwksConfigMap": "", "jwksFromApiServer": True}
+    world = World(render(merged(values("minimal"), {"identity": {"cluster": cluster}})))
+    caller(world, tmp_path)
+    pod = world.pod(tmp_path / "pod")
+    pod.host = "kubernetes.default.svc.cluster.local"
+    shown = world.authority.secret([pod.host])
+    for name, content in {**shown, "keys": world.issuer.jwks().encode()}.items():
+        (tmp_path / name).write_bytes(content)
+    [token] = (pod.volumes["api-server"].directory / "token").read_text().splitlines()
+    files = [tmp_path / name for name in ("tls.crt", "tls.key", "keys")]
+    pod.beside = [sys.executable, HERE / "api_server.py", "443", *files, token]
+    with pod.start() as running:
+        assert ask(running, tmp_path, "ls") == (0, "")
+        assert any((pod.volumes["state"].directory / "jwks").iterdir())
+
+
+def test_a_secret_changes_the_certificate_in_place(running: Running, world: World, tmp_path: Path) -> None:
+    successor = Authority()
+    world.cluster.put("Secret", "hookd-tls", successor.secret(["localhost"]))
+    running.pod.refresh()
+    running.wait_for(lambda line: line["message"] == "certificate reloaded")
+    assert ask(running, tmp_path, "ls")[0] == 1
+    (tmp_path / "hookd-ca.crt").write_bytes(successor.pem())
     assert ask(running, tmp_path, "ls") == (0, "")
 
 

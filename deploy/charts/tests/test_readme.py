@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from typing import Any, Iterator
 
 import yaml
-from chart import CHART, chart, render
+from chart import CHART, ROOT, chart, render
 from test_manifests import KUBERNETES
 
 README = (CHART / "README.md").read_text()
@@ -63,3 +64,13 @@ def test_the_page_names_the_versions_of_kubernetes() -> None:
     assert f"Kubernetes {', '.join(KUBERNETES[:-1])} and {KUBERNETES[-1]}" in README
     oldest = yaml.safe_load((CHART / "Chart.yaml").read_text())["kubeVersion"]
     assert oldest == f">={KUBERNETES[0]}.0-0"
+
+
+def test_the_chart_is_for_this_hookd() -> None:
+    workspace = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
+    assert yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"] == workspace["version"]
+
+
+def test_what_is_packaged_is_what_an_installation_needs() -> None:
+    names = {it["name"] for it in chart().files}
+    assert names == {".helmignore", "README.md"}, names

@@ -93,7 +93,7 @@ localhost
 {{- define "hookd.ruleConfigMaps" -}}
 {{- $managed := list -}}
 {{- if .Values.rules.managed.files -}}
-{{- $managed = append $managed (printf "%s-managed" (include "hookd.fullname" .)) -}}
+{{- $managed = append $managed (printf "%s-rules" (include "hookd.fullname" .)) -}}
 {{- end -}}
 {{- $team := list -}}
 {{- range .Values.rules.team }}{{ $team = append $team .configMap }}{{ end -}}
