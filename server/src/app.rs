@@ -55,6 +55,8 @@ use signals::Signals;
 
 /// How long the end of the process waits for the last records of the audit trail.
 const AUDIT_LIMIT: Duration = Duration::from_secs(5);
+/// How long it waits for a collector after that.
+const EXPORT_LIMIT: Duration = Duration::from_secs(5);
 
 /// How the process ends; the number is its exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -362,6 +364,9 @@ impl App {
         {
             warn!("the audit trail could not be ended: its last records may be missing");
         }
+        if !recorder.close_exporters(EXPORT_LIMIT).await {
+            warn!("what waited for the OTLP collector is lost: it did not take it in time");
+        }
         reloading.abort();
         tls_reloading.inspect(JoinHandle::abort);
         admin_pages.abort();
@@ -464,7 +469,7 @@ fn details(
         }
         lines.extend(report.lines(Severity::Error).map(|error| format!("error: {error}")));
         lines.extend(tls.iter().flat_map(Tls::details));
-        lines.extend(recorder.trail().map(|trail| trail.stats().trouble).unwrap_or_default());
+        lines.extend(recorder.troubles());
         lines.extend(authenticator.troubles());
         lines
     })

@@ -97,6 +97,24 @@ impl Recorder {
         self.audit.as_ref().map(Audit::trail)
     }
 
+    /// Ends exporting: what waits is tried once more. Whether that was done within `limit`.
+    pub async fn close_exporters(&self, limit: Duration) -> bool {
+        match self.trail().and_then(Trail::exporter) {
+            Some(exporter) => exporter.close(limit).await,
+            None => true,
+        }
+    }
+
+    /// Why nothing can be written or exported now, for a person.
+    #[must_use]
+    pub fn troubles(&self) -> Vec<String> {
+        let Some(trail) = self.trail() else { return Vec::new() };
+        let mut troubles = trail.stats().trouble;
+        troubles.extend(trail.exporter().map(|exporter| exporter.stats().trouble));
+        troubles.retain(|trouble| !trouble.is_empty());
+        troubles
+    }
+
     /// Says where the gauges come from.
     pub fn watch(&self, gauges: Gauges) {
         self.metrics.watch(gauges);

@@ -8,6 +8,7 @@ mod commands;
 mod file;
 mod http_handlers;
 mod identity;
+mod otlp;
 mod permits;
 mod print;
 mod read;
@@ -36,6 +37,7 @@ pub use identity::{
     Anonymous, CertificateSettings, IdentitySettings, IssuerSettings, KeyServer, KeySource, MAX_LABEL_BYTES, NameKind,
     NamePattern, check_label, is_label_value,
 };
+pub use otlp::OtlpSettings;
 pub use read::Origin;
 pub use tls::{ClientCertificates, Plaintext, TlsSettings, TlsVersion};
 

@@ -1,9 +1,11 @@
-//! Logs, the audit trail, and trace context.
+//! Logs, the audit trail, trace context, and what goes to an OpenTelemetry collector.
 
 pub mod audit;
 pub mod call;
+mod causes;
 mod decisions;
 mod lines;
+pub mod otlp;
 mod secrets;
 pub mod trace;
 
@@ -11,6 +13,7 @@ use std::io::IsTerminal as _;
 
 use tracing_subscriber::{EnvFilter, Registry, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
+pub use causes::causes;
 pub use decisions::{DecisionLog, Field};
 pub use lines::LastLines;
 pub use secrets::Secrets;

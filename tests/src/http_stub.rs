@@ -24,8 +24,10 @@ pub struct Request {
     pub connection: usize,
     /// The first line and the headers.
     pub head: String,
-    /// The body.
+    /// The body as text.
     pub body: String,
+    /// The body.
+    pub bytes: Vec<u8>,
 }
 
 /// What to answer, and what to do with the connection then.
@@ -70,6 +72,12 @@ impl Reply {
         let mut bytes = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n", body.len()).into_bytes();
         bytes.extend_from_slice(body);
         Self::raw(bytes)
+    }
+
+    /// Whether it is a success to which the connection is not left hanging.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.bytes.starts_with(b"HTTP/1.1 200 ") && !matches!(self.then, Then::Hang)
     }
 
     /// These bytes.
@@ -198,8 +206,9 @@ async fn accept(
 
 async fn serve(stream: &mut TcpStream, connection: usize, script: &Script, requests: &Mutex<Vec<Request>>) {
     let mut buffer = Vec::new();
-    while let Some((head, body)) = read(stream, &mut buffer).await {
-        let request = Request { connection, head, body };
+    while let Some((head, bytes)) = read(stream, &mut buffer).await {
+        let body = String::from_utf8_lossy(&bytes).into_owned();
+        let request = Request { connection, head, body, bytes };
         let reply = script(&request);
         requests.lock().unwrap().push(request);
         if stream.write_all(&reply.bytes).await.is_err() {
@@ -214,7 +223,7 @@ async fn serve(stream: &mut TcpStream, connection: usize, script: &Script, reque
 }
 
 /// One request; `None` at the end of the connection. What follows it stays in `buffer`.
-async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<(String, String)> {
+async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<(String, Vec<u8>)> {
     loop {
         if let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
             let body_at = end + 4;
@@ -225,7 +234,7 @@ async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<(String, S
             });
             let request_end = body_at + length.unwrap_or(0);
             if buffer.len() >= request_end {
-                let body = String::from_utf8_lossy(&buffer[body_at..request_end]).into_owned();
+                let body = buffer[body_at..request_end].to_vec();
                 buffer.drain(..request_end);
                 return Some((head, body));
             }

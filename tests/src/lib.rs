@@ -29,6 +29,7 @@
 //! - [`HookdBuilder::start_refused`] is for settings and rules that must keep it from starting.
 //! - [`HttpStub`] is an http server that answers what it is told, byte by byte.
 //! - [`SigningKey`] signs tokens, [`KeyServer`] serves the keys of an issuer, [`with_token`] presents a token.
+//! - [`Collector`] takes what is exported by OTLP.
 //! - [`Scripted`] is a gRPC server in hookd's place that answers what it is told, and remembers what it was asked.
 //! - [`RawHttp1`] is a connection of HTTP/1.1 byte by byte, and [`Hookd::post_http2`] one call in HTTP/2.
 //! - [`RawHttp2`] is a connection frame by frame, for what no proper client does.
@@ -48,6 +49,7 @@
 mod hookd;
 mod http_stub;
 mod issuer;
+mod otlp;
 mod processes;
 mod program;
 mod raw_http1;
@@ -64,6 +66,7 @@ pub use hookd_proto::v1;
 pub use hookd_proto::v1::Tier;
 pub use http_stub::{HttpStub, Reply, Request};
 pub use issuer::{KeyServer, SigningKey, unsigned, with_token};
+pub use otlp::Collector;
 pub use processes::Process;
 pub use program::program;
 pub use raw_http1::{HttpAnswer, RawHttp1};

@@ -1,6 +1,8 @@
 //! Metrics. Labels are bounded: events outside the table are `other`, rules are named only where they are managed and
 //! at most 500 of them; tools, sessions and agents are never labels.
 
+mod otlp;
+
 use std::{
     collections::HashMap,
     sync::{
@@ -18,6 +20,7 @@ use prometheus_client::{
 };
 use tonic::Code;
 
+use self::otlp::OtlpMetrics;
 use super::{Gauges, TlsCounts};
 use crate::{
     catalog::Live,
@@ -61,6 +64,7 @@ pub(super) struct Metrics {
     gauges: Mutex<Option<Gauges>>,
     named_rules: RwLock<HashMap<Arc<str>, PerOutcome>>,
     audit: AuditMetrics,
+    otlp: OtlpMetrics,
 }
 
 /// How records of the audit trail went.
@@ -179,9 +183,11 @@ impl Metrics {
             gauges: Mutex::default(),
             named_rules: RwLock::default(),
             audit: AuditMetrics::default(),
+            otlp: OtlpMetrics::default(),
         };
         metrics.register();
         metrics.audit.register(&mut metrics.registry);
+        metrics.otlp.register(&mut metrics.registry);
         metrics
     }
 
@@ -275,6 +281,9 @@ impl Metrics {
     pub(super) fn exposition(&self, trail: Option<&Trail>) -> String {
         if let Some(trail) = trail {
             self.audit.show(&trail.stats());
+            if let Some(exporter) = trail.exporter() {
+                self.otlp.show("logs", &exporter.stats());
+            }
         }
         if let Some(gauges) = &*self.gauges.lock().unwrap_or_else(PoisonError::into_inner) {
             self.in_flight.set(whole((gauges.in_flight)()));

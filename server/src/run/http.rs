@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     model::{Failed, Failure, Ran, Rule, Trigger},
-    telemetry::Secrets,
+    telemetry::{Secrets, causes},
 };
 
 /// Longest body that is told of an answer that is not 2xx, in bytes.
@@ -154,10 +154,7 @@ async fn refused(status: StatusCode, response: &mut Response) -> Failed {
 }
 
 fn broken(error: &reqwest::Error) -> Failed {
-    Failed::new(
-        Failure::Connection,
-        format!("the connection broke in the middle of the answer: {}", client::causes(error)),
-    )
+    Failed::new(Failure::Connection, format!("the connection broke in the middle of the answer: {}", causes(error)))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use regex::Regex;
 use serde_json::json;
 
 use super::{
+    OtlpSettings, otlp,
     print::{duration, size},
     read::one_of,
     section::{Expected, Section, absolute, text},
@@ -23,6 +24,8 @@ pub struct AuditSettings {
     pub file: AuditFile,
     /// Also, or only, to standard output.
     pub stdout: bool,
+    /// Also, or only, to a collector. No answer waits for that.
+    pub otlp: OtlpSettings,
     /// How many of 1,000,000 decisions with the verdict NONE that change nothing are kept. Everything else always is.
     pub keep: u32,
     /// What is told of parameters, results, payloads and reasons.
@@ -107,6 +110,11 @@ impl AuditSettings {
     /// Whether there is anything to record for.
     #[must_use]
     pub fn is_on(&self) -> bool {
+        self.is_written() || self.otlp.endpoint.is_some()
+    }
+
+    /// Whether there is something that an answer can wait for.
+    fn is_written(&self) -> bool {
         self.file.path.is_some() || self.stdout
     }
 }
@@ -115,6 +123,7 @@ pub(super) fn audit(mut section: Section<'_, '_>) -> AuditSettings {
     let settings = AuditSettings {
         file: file(section.section("file")),
         stdout: section.yes_or_no("stdout", false),
+        otlp: otlp::otlp(section.section("otlp"), "/v1/logs"),
         keep: section.read("keep", ratio, "a ratio from 0 to 1, such as 0.1").unwrap_or(KEEP_ALL),
         parameters: section
             .read("parameters", one_of(&PARAMETERS), "off, hashed, masked or full")
@@ -151,6 +160,13 @@ pub(super) fn audit(mut section: Section<'_, '_>) -> AuditSettings {
     }
     if settings.acknowledge == Acknowledge::Synced && settings.file.path.is_none() {
         section.problem("acknowledge", None, "`synced` needs `audit.file.path`: nothing else can be brought to a disk");
+    }
+    if settings.on_full == OnFull::Block && settings.is_on() && !settings.is_written() {
+        section.problem(
+            "on_full",
+            None,
+            "`block` needs `audit.file.path` or `audit.stdout`: no answer waits for a collector",
+        );
     }
     section.end();
     settings
@@ -211,7 +227,7 @@ fn ratio(value: &Value) -> Option<u32> {
 }
 
 pub(super) fn tree(settings: &AuditSettings) -> Json {
-    let AuditSettings { file, stdout, keep, parameters, mask_pointers, mask_patterns, .. } = settings;
+    let AuditSettings { file, stdout, otlp, keep, parameters, mask_pointers, mask_patterns, .. } = settings;
     json!({
         "file": {
             "path": file.path,
@@ -221,6 +237,7 @@ pub(super) fn tree(settings: &AuditSettings) -> Json {
             "sync_interval": duration(file.sync_interval),
         },
         "stdout": stdout,
+        "otlp": otlp::tree(otlp),
         "keep": f64::from(*keep) / f64::from(KEEP_ALL),
         "parameters": name_of(&PARAMETERS, *parameters),
         "mask_pointers": mask_pointers,

@@ -315,8 +315,8 @@ fn key_source(section: &mut Section<'_, '_>) -> Option<KeySource> {
     }
 }
 
-/// Whether nobody on the way can give other keys.
-fn is_safe(url: &Url) -> bool {
+/// Whether nobody on the way can read or change what is said.
+pub(super) fn is_safe(url: &Url) -> bool {
     let local = match url.host() {
         Some(url::Host::Domain(name)) => name == "localhost",
         Some(url::Host::Ipv4(address)) => IpAddr::from(address).is_loopback(),

@@ -162,6 +162,12 @@ fn without_a_file_everything_has_its_default() {
         keep: 16
         sync_interval: "1s"
       stdout: false
+      otlp:
+        endpoint: null
+        headers_file: null
+        ca: null
+        timeout: "10s"
+        queue_bytes: "16MiB"
       keep: 1.0
       parameters: "off"
       mask_pointers: []

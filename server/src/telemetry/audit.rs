@@ -21,6 +21,7 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 
+use super::otlp::{LogExporter, OtlpError};
 use crate::settings::{Acknowledge, AuditSettings, OnFull};
 use writer::Writer;
 
@@ -104,6 +105,9 @@ pub enum AuditError {
     /// Its thread.
     #[error("cannot start the thread of the audit trail: {0}")]
     Thread(io::Error),
+    /// Its collector.
+    #[error(transparent)]
+    Otlp(#[from] OtlpError),
 }
 
 #[derive(Debug)]
@@ -117,6 +121,8 @@ struct Shared {
     on_full: OnFull,
     acknowledge: Acknowledge,
     counts: Counts,
+    /// Takes a copy of each record.
+    exporter: Option<LogExporter>,
     /// What cannot be done now, and why.
     trouble: Mutex<BTreeMap<&'static str, String>>,
 }
@@ -156,7 +162,7 @@ impl Trail {
     /// Begins the trail of this process, in whose first record `fields` stand. It goes on after what is in the file.
     ///
     /// # Errors
-    /// The file cannot be written, or no thread can be had.
+    /// The file cannot be written, no thread can be had, or a file for the collector cannot be used.
     pub fn begin(settings: &AuditSettings, fields: Fields) -> Result<Self, AuditError> {
         let shared = Arc::new(Shared {
             state: Mutex::default(),
@@ -166,6 +172,7 @@ impl Trail {
             on_full: settings.on_full,
             acknowledge: settings.acknowledge,
             counts: Counts::default(),
+            exporter: LogExporter::begin(&settings.otlp)?,
             trouble: Mutex::default(),
         });
         let writer = Writer::begin(settings, Arc::clone(&shared), fields)?;
@@ -222,6 +229,12 @@ impl Trail {
             synced: synced.and_then(|millis| SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(millis))),
             trouble: self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect(),
         }
+    }
+
+    /// Where copies of records go. `None`: nowhere.
+    #[must_use]
+    pub fn exporter(&self) -> Option<&LogExporter> {
+        self.0.exporter.as_ref()
     }
 
     /// Ends the trail: what waits is written, then the last record. Whether that was done within `limit`.

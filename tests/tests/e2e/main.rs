@@ -38,6 +38,8 @@ mod identity;
 #[cfg(test)]
 mod laws;
 #[cfg(test)]
+mod otlp;
+#[cfg(test)]
 mod permission;
 #[cfg(test)]
 mod quickstart;

@@ -14,7 +14,7 @@ use crate::{
         Caller, Capability, Downgrade, Failure, Form, Labels, Note, Ran, Rewrite, RewriteTarget, RuleResult, ToolCall,
     },
     record::tests::{decision, result, rule, trigger},
-    settings::{Acknowledge, AuditFile, OnFull},
+    settings::{Acknowledge, AuditFile, OnFull, OtlpSettings},
 };
 
 fn settings(parameters: Parameters, mask_pointers: &[&str], mask_patterns: &[&str]) -> AuditSettings {
@@ -28,6 +28,7 @@ fn settings(parameters: Parameters, mask_pointers: &[&str], mask_patterns: &[&st
             sync_interval: Duration::ZERO,
         },
         stdout: false,
+        otlp: OtlpSettings::default(),
         keep: KEEP_ALL,
         parameters,
         mask_pointers: strings(mask_pointers),

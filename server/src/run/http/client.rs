@@ -23,7 +23,10 @@ use reqwest::{
 };
 use tower::{Layer, Service};
 
-use crate::model::{Failed, Failure};
+use crate::{
+    model::{Failed, Failure},
+    telemetry::causes,
+};
 
 /// Hosts that are never asked through a proxy, whatever the environment says.
 const LOOPBACK: &str = "localhost,127.0.0.0/8,::1,::ffff:127.0.0.0/104";
@@ -102,20 +105,6 @@ impl Client {
             _ => Err(failed(&host, &error)),
         }
     }
-}
-
-/// What went wrong, from the outermost cause to the innermost. The error's own text is not in it: it holds the URL.
-pub(super) fn causes(error: &reqwest::Error) -> String {
-    let mut causes: Vec<String> = Vec::new();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let text = cause.to_string();
-        if causes.last() != Some(&text) {
-            causes.push(text);
-        }
-        next = cause.source();
-    }
-    if causes.is_empty() { "no cause is known".to_owned() } else { causes.join(": ") }
 }
 
 fn failed(host: &str, error: &reqwest::Error) -> Failed {

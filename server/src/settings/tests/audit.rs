@@ -6,6 +6,7 @@ fn the_audit_trail_is_read_whole() {
 audit:
   file: { path: logs/audit.jsonl, rotate_bytes: 1MiB, rotate_age: 24h, keep: 3, sync_interval: 0s }
   stdout: true
+  otlp: { endpoint: "https://collector:4318", headers_file: headers, ca: /etc/ca.crt, timeout: 2s, queue_bytes: 1MiB }
   keep: 0.25
   parameters: masked
   mask_pointers: [/params/a, "/payload/*/b"]
@@ -20,13 +21,20 @@ audit:
     assert!(path.ends_with("logs/audit.jsonl") && path.is_absolute(), "{}", path.display());
     let expected = AuditSettings {
         file: AuditFile {
-            path: Some(path),
+            path: Some(path.clone()),
             rotate_bytes: 1 << 20,
             rotate_age: Duration::from_secs(24 * 60 * 60),
             keep: 3,
             sync_interval: Duration::ZERO,
         },
         stdout: true,
+        otlp: OtlpSettings {
+            endpoint: Some("https://collector:4318/v1/logs".parse().unwrap()),
+            headers_file: Some(path.parent().unwrap().with_file_name("headers")),
+            ca: Some("/etc/ca.crt".into()),
+            timeout: Duration::from_secs(2),
+            queue_bytes: 1 << 20,
+        },
         keep: 250_000,
         parameters: Parameters::Masked,
         mask_pointers: vec!["/params/a".to_owned(), "/payload/*/b".to_owned()],
@@ -70,6 +78,25 @@ fn an_audit_trail_that_would_not_be_what_it_says_is_refused() {
     refused(
         "audit: { stdout: true, on_full: block, acknowledge: synced }",
         "s.yaml: audit.acknowledge: `synced` needs `audit.file.path`: nothing else can be brought to a disk",
+    );
+    refused(
+        "audit: { otlp: { endpoint: \"http://localhost\" }, on_full: block }",
+        "s.yaml: audit.on_full: `block` needs `audit.file.path` or `audit.stdout`: no answer waits for a collector",
+    );
+    refused(
+        "audit: { otlp: { endpoint: \"collector:4318\" } }",
+        "s.yaml: audit.otlp.endpoint: \"collector:4318\" is not an http or https URL, such as http://collector:4318",
+    );
+    for endpoint in ["https://me:secret@collector", "https://collector/?key=secret", "https://collector/#secret"] {
+        refused(
+            &format!("audit: {{ otlp: {{ endpoint: \"{endpoint}\" }} }}"),
+            "s.yaml: audit.otlp.endpoint: has a user, a query or a fragment, and is not an http or https URL, such as \
+             http://collector:4318; secrets go into headers_file",
+        );
+    }
+    refused(
+        "audit: { otlp: { endpoint: \"http://collector\", headers_file: h } }",
+        "s.yaml: audit.otlp.headers_file: needs an endpoint with https, or http on loopback: headers hold secrets",
     );
     refused("audit: { file: { paths: x } }", "s.yaml: audit.file.paths: unknown key, did you mean `path`");
 }

@@ -7,7 +7,7 @@ use std::{
 use hookd_audit::{Ends, Record, Report, Verifier, first_record, order, tail};
 
 use super::*;
-use crate::settings::{AuditFile, KEEP_ALL, Parameters};
+use crate::settings::{AuditFile, KEEP_ALL, OtlpSettings, Parameters};
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -25,6 +25,7 @@ fn settings(path: &Path) -> AuditSettings {
             sync_interval: Duration::ZERO,
         },
         stdout: false,
+        otlp: OtlpSettings::default(),
         keep: KEEP_ALL,
         parameters: Parameters::Off,
         mask_pointers: Vec::new(),

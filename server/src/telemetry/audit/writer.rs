@@ -16,7 +16,10 @@ use tracing::{info, warn};
 use uuid::Uuid;
 
 use super::{AuditError, Entry, Fields, Shared, file::Lines};
-use crate::settings::{Acknowledge, AuditSettings};
+use crate::{
+    settings::{Acknowledge, AuditSettings},
+    telemetry::otlp::LogLine,
+};
 
 /// How long entries are gathered where nobody waits for them: waking the thread for each would cost a call more than its
 /// record does.
@@ -198,12 +201,16 @@ impl Writer {
         let sampled_out = self.left().sampled_out;
         let new = sampled_out.saturating_sub(self.told.sampled_out);
         self.told.sampled_out = sampled_out;
+        let begin = self.lines.len();
         self.chain.record(&mut self.lines, kind, time, |out| {
             if new > 0 {
                 number(out, "sampled_out", new);
             }
             fields(out);
         });
+        if let (Some(exporter), Some(line)) = (&self.shared.exporter, self.lines.get(begin..)) {
+            exporter.offer(LogLine { line: line.trim_ascii_end().to_owned(), time });
+        }
         self.records = self.records.saturating_add(1);
     }
 

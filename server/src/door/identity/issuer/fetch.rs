@@ -1,8 +1,8 @@
-use std::{error::Error as _, fs, path::Path, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
 use reqwest::{Certificate, Client, header, redirect::Policy};
 
-use crate::{door::identity::keys::MAX_BYTES, settings::KeyServer};
+use crate::{door::identity::keys::MAX_BYTES, settings::KeyServer, telemetry};
 
 /// How long a server may take for all of its answer.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -51,16 +51,7 @@ async fn read(path: &Path) -> Result<String, String> {
     reading.map_err(|error| error.to_string())?.map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// What went wrong, innermost last. The error's own text is not in it: it may hold what stands in the URL.
+/// What went wrong, without what stands in the URL.
 fn causes(error: &reqwest::Error) -> String {
-    let mut causes = Vec::new();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        causes.push(cause.to_string());
-        next = cause.source();
-    }
-    if causes.is_empty() && error.is_timeout() {
-        causes.push(format!("no answer within {} s", LIMIT.as_secs()));
-    }
-    if causes.is_empty() { "no cause is known".to_owned() } else { causes.join(": ") }
+    if error.is_timeout() { format!("no answer within {} s", LIMIT.as_secs()) } else { telemetry::causes(error) }
 }
