@@ -141,7 +141,7 @@ GUARDS: dict[str, tuple[str, Object, str]] = {
         for key, instead in {
             "listen": "listenHost",
             "admin_listen": "listenHost",
-            "hosts": "clusterDomain",
+            "hosts": "service.hosts",
             "tls": "tls",
             "plaintext": "plaintext",
             "identity": "identity",
@@ -201,6 +201,7 @@ SCHEMA: dict[str, tuple[Object, str]] = {
     "a permission": ({"permissions": [{"may": ["admin"]}]}, "/permissions/0/may/0"),
     "seconds with a unit": ({"drain": {"minDelaySeconds": "10s"}}, "/drain/minDelaySeconds"),
     "a port": ({"service": {"port": 70000}}, "/service/port"),
+    "a name with a port": ({"service": {"hosts": ["hooks.example.com:443"]}}, "/service/hosts/0"),
     "a digest": ({"image": {"digest": "latest"}}, "/image/digest"),
     "root": ({"runAsUser": 0}, "/runAsUser"),
     "an address": ({"listenHost": "localhost"}, "/listenHost"),

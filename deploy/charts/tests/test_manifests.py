@@ -131,6 +131,18 @@ def test_services_say_what_they_speak() -> None:
     assert {it["appProtocol"] for it in render(chosen).one("Service", "hookd")["spec"]["ports"]} == {"grpc"}
 
 
+def test_the_certificate_has_the_names_that_hookd_goes_by() -> None:
+    rendered = render(values("full"))
+    names = rendered.one("Certificate")["spec"]["dnsNames"]
+    assert names == rendered.settings()["hosts"]
+    assert [it for it in names if "." not in it or it.startswith("hooks")] == [
+        "policy",
+        "policy-headless",
+        "localhost",
+        "hooks.example.com",
+    ]
+
+
 def test_every_selector_finds_the_pods_and_no_other_release() -> None:
     rendered = render(values("full"), name="one")
     labels = rendered.pod()["metadata"]["labels"]

@@ -66,6 +66,18 @@ def test_the_page_names_the_versions_of_kubernetes() -> None:
     assert oldest == f">={KUBERNETES[0]}.0-0"
 
 
+def test_the_requests_are_what_was_measured() -> None:
+    measured = (ROOT / "README.md").read_text()
+    [memory, each] = re.search(r"\| memory at rest; for each rule more \| ([\d.]+) MiB; ([\d.]+) KiB \|", measured).groups()
+    [cpu] = re.search(r"\| CPU of the server for one of these calls ¹ \| ([\d.]+) µs \|", measured).groups()
+    assert f"100m at {cpu} µs a call" in README
+    assert f"{memory} MiB at rest and {each} KiB for each rule" in README
+    requests = VALUES["resources"]["requests"]
+    assert requests == {"cpu": "100m", "memory": "32Mi"}
+    calls, rules = 0.1 / float(cpu) * 1e6, (32 - float(memory)) * 1024 / float(each)
+    assert (round(calls, -3), rules > 8000) == (6000, True)
+
+
 def test_the_chart_is_for_this_hookd() -> None:
     workspace = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
     assert yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"] == workspace["version"]

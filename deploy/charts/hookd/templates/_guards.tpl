@@ -52,7 +52,7 @@
 {{- end }}
 
 {{- $owned := dict
-  "listen" "listenHost" "admin_listen" "listenHost" "hosts" "clusterDomain" "tls" "tls" "plaintext" "plaintext"
+  "listen" "listenHost" "admin_listen" "listenHost" "hosts" "service.hosts" "tls" "tls" "plaintext" "plaintext"
   "identity" "identity" "permissions" "permissions" "drain" "drain" }}
 {{- range $key, $instead := $owned }}
 {{- if hasKey $values.settings $key }}

@@ -77,7 +77,7 @@ kubernetes.io/h2c
 {{- end -}}
 {{- end -}}
 
-{{- /* The names by which the Services are known in the cluster, one a line. */ -}}
+{{- /* The names by which callers address hookd, one a line: its certificate has them, and plain HTTP takes no other. */ -}}
 {{- define "hookd.hosts" -}}
 {{- $full := include "hookd.fullname" . -}}
 {{- range $name := list $full (printf "%s-headless" $full) }}
@@ -87,6 +87,9 @@ kubernetes.io/h2c
 {{ $name }}
 {{- end }}
 localhost
+{{- range .Values.service.hosts }}
+{{ . }}
+{{- end }}
 {{- end -}}
 
 {{- /* {"managed": [names], "team": [names]}: the ConfigMaps with rules, each mounted as a directory of its own. */ -}}
