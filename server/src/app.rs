@@ -192,7 +192,8 @@ impl App {
         let reload = reload::Reload::start(origin, settings.clone(), environment()).await;
         let live = Live::start(reload.read_settings()).await.map_err(|report| StartError::Rules(Box::new(report)))?;
 
-        let recorder = Arc::new(Recorder::new(decisions, Audit::begin(&settings.audit)?));
+        let secrets = Secrets::default();
+        let recorder = Arc::new(Recorder::new(decisions, Audit::begin(&settings.audit, secrets.clone())?));
         let authenticator = Authenticator::start(&settings.identity, &settings.permissions, Arc::clone(&recorder));
         let authenticator = authenticator.await.map_err(StartError::Identity)?;
         let limits = &settings.limits;
@@ -212,7 +213,7 @@ impl App {
         };
         let counting = Arc::clone(&recorder);
         let ended = move |rule: &_, ran: &_| counting.background_ended(rule, ran);
-        let pool = Arc::new(Pool::new(&pool_settings, runner.clone(), Secrets::default(), ended)?);
+        let pool = Arc::new(Pool::new(&pool_settings, runner.clone(), secrets, ended)?);
         let free = Arc::new(Semaphore::new(limits.in_flight));
         recorder.watch(gauges(&live, &free, limits.in_flight, &pool, &runner, tls.as_ref()));
 

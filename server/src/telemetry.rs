@@ -16,7 +16,7 @@ use tracing_subscriber::{EnvFilter, Registry, layer::SubscriberExt as _, util::S
 pub use causes::causes;
 pub use decisions::{DecisionLog, Field};
 pub use lines::LastLines;
-pub use secrets::Secrets;
+pub use secrets::{Secrets, within_quotes};
 
 use crate::settings::{LogFormat, LogSettings};
 use lines::Lines;

@@ -22,6 +22,7 @@ use crate::{
     model::{Decision, Identity, Outcome, Trigger, Verdict},
     settings::{AuditSettings, KEEP_ALL, Parameters},
     telemetry::{
+        Secrets,
         audit::{AuditError, Entry, Held, Trail},
         call::Call,
     },
@@ -57,16 +58,16 @@ pub enum NoAudit {
 }
 
 impl Audit {
-    /// The audit that `settings` ask for. `None`: none.
+    /// The audit that `settings` ask for, in which none of `secrets` is told. `None`: none.
     ///
     /// # Errors
     /// [`NoAudit`].
-    pub fn begin(settings: &AuditSettings) -> Result<Option<Self>, NoAudit> {
+    pub fn begin(settings: &AuditSettings, secrets: Secrets) -> Result<Option<Self>, NoAudit> {
         if !settings.is_on() {
             return Ok(None);
         }
         let key = settings.hash_key_file.as_deref().filter(|_| settings.parameters == Parameters::Hashed);
-        let redaction = Redaction::new(settings, key.map(key_in).transpose()?);
+        let redaction = Redaction::new(settings, key.map(key_in).transpose()?, secrets);
         let start = |out: &mut Vec<u8>| {
             text(out, "version", env!("CARGO_PKG_VERSION"));
             let _ = write!(out, r#","pid":{}"#, std::process::id());

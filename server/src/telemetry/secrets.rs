@@ -15,7 +15,7 @@ use hookd_rules::ValuePart;
 use secrecy::{ExposeSecret as _, SecretString};
 
 /// What stands in the place of a secret.
-const MASK: &str = "***";
+const MASK: &str = "[masked]";
 /// Shorter ones are not masked: they stand in too much that is none.
 const SHORTEST: usize = 6;
 /// So many are known; then the oldest is forgotten. More than there are, but for files that change.
@@ -90,8 +90,7 @@ impl Secrets {
         let patterns = known.iter().flat_map(|secret| {
             let secret = secret.expose_secret();
             // As it stands in JSON as well, where that is another text.
-            let quoted = serde_json::Value::from(secret).to_string();
-            [secret.to_owned(), quoted.trim_matches('"').to_owned()]
+            [secret.to_owned(), within_quotes(secret)]
         });
         // The longest first: where one secret begins with another, nothing of either must stay.
         let masks = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(patterns);
@@ -104,6 +103,14 @@ impl std::fmt::Debug for Secrets {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Secrets(..)")
     }
+}
+
+/// `text` as it stands in JSON, without the quotes around it.
+#[must_use]
+pub fn within_quotes(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    let inner = quoted.strip_prefix('"').and_then(|inner| inner.strip_suffix('"'));
+    inner.unwrap_or_default().to_owned()
 }
 
 fn read(path: &Path) -> Result<String, String> {
@@ -140,15 +147,15 @@ mod tests {
         let text = secrets.render(&parts, "a header").unwrap();
         assert_eq!(text, "Bearer s3cret-tokens3cret-token-21234");
         for (text, masked) in [
-            ("s3cret-token", "***"),
-            ("got <s3cret-token-2>, s3cret-token", "got <***>, ***"),
+            ("s3cret-token", "[masked]"),
+            ("got <s3cret-token-2>, s3cret-token", "got <[masked]>, [masked]"),
             ("1234 is too short, s3cret-toke is another text", "1234 is too short, s3cret-toke is another text"),
             ("", ""),
         ] {
             assert_eq!(secrets.mask(text), masked);
         }
         secrets.render(&[env("line\none\"two")], "a header").unwrap();
-        assert_eq!(secrets.mask(r#"{"a":"line\none\"two"}"#), r#"{"a":"***"}"#);
+        assert_eq!(secrets.mask(r#"{"a":"line\none\"two"}"#), r#"{"a":"[masked]"}"#);
         assert_eq!(format!("{secrets:?}"), "Secrets(..)");
     }
 
@@ -162,7 +169,7 @@ mod tests {
             fs::write(&path, content).unwrap();
             assert_eq!(render().unwrap(), content.trim_end());
         }
-        assert_eq!(secrets.mask("first-token second-token"), "*** ***");
+        assert_eq!(secrets.mask("first-token second-token"), "[masked] [masked]");
         fs::write(&path, "x".repeat(70_000)).unwrap();
         let place = format!("cannot read `{}` for header `authorization`: ", path.display());
         assert_eq!(render().unwrap_err(), format!("{place}more than 65536 bytes"));
@@ -178,6 +185,6 @@ mod tests {
         for number in 0..=KNOWN {
             secrets.learn(&format!("secret-{number:05}"));
         }
-        assert_eq!(secrets.mask("secret-00000 secret-00001 secret-01000"), "secret-00000 *** ***");
+        assert_eq!(secrets.mask("secret-00000 secret-00001 secret-01000"), "secret-00000 [masked] [masked]");
     }
 }

@@ -12,13 +12,15 @@ use std::{
 use hookd_tests::{
     Hookd, HttpStub, PatientChannel, Reply, decide, eventually, http, post_tool_use, pre_tool_use, rule, said,
     v1::{self, hook_service_client::HookServiceClient},
-    with,
+    with, with_token,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{
     task::JoinSet,
     time::{Instant, MissedTickBehavior, interval},
 };
+use tonic::Code;
+use tonic_types::StatusExt as _;
 
 /// Agents that need the broken webhook: each calls, and [`PAUSE`] later again, so all of them are in flight while it hangs.
 const NOISE: usize = 500;
@@ -121,6 +123,77 @@ async fn a_broken_webhook_takes_nothing_from_a_managed_guard_and_allows_nothing_
         (hookd.metric("hookd_handler_slots_in_use").await == 0.0).then_some(())
     })
     .await;
+}
+
+/// Two tenants with a token each.
+fn two_tenants() -> Value {
+    let token = |tenant: &str| json!({ "name": tenant, "value": token_of(tenant), "labels": { "tenant": tenant } });
+    json!({ "tokens": [token("a"), token("b")] })
+}
+
+fn token_of(tenant: &str) -> String {
+    format!("token-of-{tenant}-0123456789")
+}
+
+#[tokio::test]
+async fn a_noisy_tenant_is_turned_away_and_others_are_not() {
+    let slow = HttpStub::start(|_| Reply::raw("").then_hang()).await;
+    let hookd = Hookd::builder()
+        .managed(json!([
+            rule("fast", "PreToolUse", decide(json!({ "verdict": "allow" }))),
+            rule("slow", "PostToolUse", http(&slow.url("/"))),
+        ]))
+        .file("tokens.json", &two_tenants().to_string())
+        .settings(json!({
+            "identity": { "anonymous": "deny", "tokens_file": "tokens.json" },
+            "limits": { "in_flight": 16 },
+            "bulkheads": { "tenant_calls_per_second": 1, "tenant_burst": 5 },
+        }))
+        .start()
+        .await;
+    // Of eight slots a tenant gets two.
+    let ask = |request: v1::TriggerRequest, tenant: &str| {
+        let request = with_token(request, &token_of(tenant));
+        async { hookd.patient_client().await.trigger(request).await.map(tonic::Response::into_inner) }
+    };
+    let after = || post_tool_use("Bash", json!({}), json!("x"));
+    let turned_away = {
+        let held = futures_util::future::join(ask(after(), "a"), ask(after(), "a"));
+        let third = async {
+            slow.wait_for(2).await;
+            ask(after(), "a").await.unwrap()
+        };
+        tokio::select! {
+            _ = held => panic!("they hang"),
+            third = third => third,
+        }
+    };
+    let message = "managed/slow failed overloaded: 2 calls of this tenant wait for handlers already";
+    assert_eq!(said(&turned_away)["results"], json!([message]));
+
+    // That were three calls of five, and one more in each second since.
+    let mut refused = None;
+    for _ in 0..50 {
+        match ask(call("Bash"), "a").await {
+            Ok(answer) => assert_eq!(answer.verdict(), v1::Verdict::Allow),
+            Err(status) => {
+                refused = Some(status);
+                break;
+            }
+        }
+    }
+    let refused = refused.unwrap();
+    assert_eq!(
+        (refused.code(), refused.message()),
+        (Code::ResourceExhausted, "this tenant makes more than 1 calls a second")
+    );
+    let info = refused.get_details_error_info().unwrap();
+    assert_eq!(info.reason, "RATE_LIMITED");
+    assert!(info.metadata["retry_after_ms"].parse::<u64>().unwrap() <= 1000);
+    assert!(refused.get_details_retry_info().is_none(), "clients would take it for shed, and some fail open then");
+    assert!(refused.metadata().contains_key("hookd-decision-id"));
+    assert_eq!(hookd.metric("hookd_rate_limited_calls_total").await, 1.0);
+    assert_eq!(ask(call("Bash"), "b").await.unwrap().verdict(), v1::Verdict::Allow);
 }
 
 #[tokio::test]

@@ -71,7 +71,8 @@ async fn case_103_secrets_reach_the_header_they_are_for_and_nothing_else() {
     assert!(head.contains(&format!("x-key: {FILE_TOKEN}")), "{head}");
 
     // A command that repeats what it was given: not into the log.
-    eventually("why the command failed is logged", async || hookd.log_text().contains("leaks ***").then_some(())).await;
+    eventually("why the command failed is logged", async || hookd.log_text().contains("leaks [masked]").then_some(()))
+        .await;
     assert_eq!(fs::read_to_string(hookd.path("tmp/given")).unwrap(), format!("{HEADER_TOKEN} ${{x}} {FILE_TOKEN}"));
 
     let trigger = Some(pre_tool_use("Bash", json!({})));

@@ -3,6 +3,7 @@
 use hookd_tests::{
     Hookd, HookdBuilder, HttpAnswer, RawHttp1, Tier, TriggerRequestExt as _, event,
     v1::{Caller as Claimed, ExplainRequest, TriggerRequest, trigger_stream_response::Message as Came},
+    with_token,
 };
 use serde_json::{Value, json};
 use tonic::{Code, Status};
@@ -130,4 +131,36 @@ async fn a_source_can_be_for_those_with_the_label_alone_and_the_settings_say_so_
     hookd.rewrite_rules(Tier::Managed, json!([]));
     hookd.reload().await;
     assert_eq!(notes(pretends()).await, (Vec::new(), 0), "rules for others are not considered");
+}
+
+const OF_A: &str = "token-of-a-0123456789";
+
+#[tokio::test]
+async fn a_caller_of_tenant_a_is_never_judged_by_the_rules_of_tenant_b_whatever_it_writes_in_the_body() {
+    let tokens = json!({ "tokens": [{ "name": "agent", "value": OF_A, "labels": { "tenant": "a" } }] });
+    let hookd = tenants("deny")
+        .settings(json!({ "identity": { "anonymous": "deny", "tokens_file": "tokens.json" } }))
+        .file("tokens.json", &tokens.to_string())
+        .start()
+        .await;
+    let own = ["everyone", "only-a"];
+    let answer = hookd.trigger(with_token(pretends(), OF_A)).await;
+    let notes = answer.additional_context.iter().map(|note| note.text.as_str()).collect::<Vec<_>>();
+    assert_eq!((notes, answer.rules_considered), (own.to_vec(), 2));
+
+    let authorization = || format!("Bearer {OF_A}").parse().unwrap();
+    let mut caller = Caller::open_with(&hookd, |request| {
+        request.metadata_mut().insert("authorization", authorization());
+    })
+    .await;
+    caller.say(crate::stream::caller::start(pretends(), &[]));
+    let Some(Came::Response(answer)) = caller.try_next().await.unwrap() else { panic!("no answer") };
+    assert_eq!(answer.rules_considered, 2);
+
+    let mut connection = RawHttp1::connect(hookd.address()).await;
+    let header = format!("authorization: Bearer {OF_A}\r\nx-tenant: b\r\n");
+    let answer = connection.ask(TRIGGER, &header, &pretends_as_context()).await;
+    assert_eq!((answer.status, &answer.json()["rulesConsidered"]), (200, &json!(2)));
+    let answer = connection.ask(CLAUDE, &header, &pretends_as_claude()).await;
+    assert!(answer.body.contains("only-a") && !answer.body.contains("only-b"), "{answer:?}");
 }

@@ -9,7 +9,10 @@ use regex::Regex;
 use secrecy::{ExposeSecret as _, SecretSlice};
 use sha2::Sha256;
 
-use crate::settings::{AuditSettings, Parameters};
+use crate::{
+    settings::{AuditSettings, Parameters},
+    telemetry::{Secrets, within_quotes},
+};
 
 /// What stands for something that is not told.
 const MASKED: &str = "[masked]";
@@ -18,7 +21,14 @@ const MIN_VALUE_BYTES: usize = 4;
 
 /// What is told of texts.
 #[derive(Debug)]
-pub(super) enum Redaction {
+pub(super) struct Redaction {
+    policy: Policy,
+    /// What was handed to handlers is told under no policy.
+    secrets: Secrets,
+}
+
+#[derive(Debug)]
+enum Policy {
     Off,
     Hashed(Option<SecretSlice<u8>>),
     Masked { pointers: Vec<Vec<String>>, patterns: Vec<Regex> },
@@ -33,22 +43,28 @@ pub(super) struct Redactor<'r> {
 }
 
 impl Redaction {
-    pub(super) fn new(settings: &AuditSettings, key: Option<SecretSlice<u8>>) -> Self {
-        match settings.parameters {
-            Parameters::Off => Self::Off,
-            Parameters::Hashed => Self::Hashed(key),
-            Parameters::Full => Self::Full,
-            Parameters::Masked => Self::Masked {
+    pub(super) fn new(settings: &AuditSettings, key: Option<SecretSlice<u8>>, secrets: Secrets) -> Self {
+        let policy = match settings.parameters {
+            Parameters::Off => Policy::Off,
+            Parameters::Hashed => Policy::Hashed(key),
+            Parameters::Full => Policy::Full,
+            Parameters::Masked => Policy::Masked {
                 pointers: settings.mask_pointers.iter().map(|pointer| parts(pointer)).collect(),
                 // Those that cannot be compiled are refused with the settings.
                 patterns: settings.mask_patterns.iter().filter_map(|pattern| Regex::new(pattern).ok()).collect(),
             },
-        }
+        };
+        Self { policy, secrets }
+    }
+
+    /// Tells hashes alone, without a key.
+    pub(super) fn hashes() -> Self {
+        Self { policy: Policy::Hashed(None), secrets: Secrets::default() }
     }
 
     /// Whether it tells anything of a text.
     pub(super) fn tells_texts(&self) -> bool {
-        !matches!(self, Self::Off)
+        !matches!(self.policy, Policy::Off)
     }
 }
 
@@ -59,43 +75,44 @@ impl<'r> Redactor<'r> {
 
     /// Adds a text as the field `name`.
     pub(super) fn text(&self, out: &mut Vec<u8>, name: &str, given: &str) {
-        match self.redaction {
-            Redaction::Off => {}
-            Redaction::Hashed(key) => hash(out, name, given, key.as_ref()),
-            Redaction::Full => text(out, name, given),
-            Redaction::Masked { patterns, .. } => {
+        match &self.redaction.policy {
+            Policy::Off => {}
+            Policy::Hashed(key) => hash(out, name, given, key.as_ref()),
+            Policy::Full => text(out, name, &self.redaction.secrets.mask(given)),
+            Policy::Masked { patterns, .. } => {
                 let mut masked = masked_text(patterns, given);
                 for value in &self.values {
                     if masked.contains(value.as_str()) {
                         masked = Cow::Owned(masked.replace(value.as_str(), MASKED));
                     }
                 }
-                text(out, name, &masked);
+                text(out, name, &self.redaction.secrets.mask(&masked));
             }
         }
     }
 
     /// Adds the text of a JSON value as the field `name`, which pointers into it begin with.
     pub(super) fn json(&mut self, out: &mut Vec<u8>, name: &'static str, given: &str) {
-        match self.redaction {
-            Redaction::Off => {}
-            Redaction::Hashed(key) => hash(out, name, given, key.as_ref()),
-            Redaction::Full => raw(out, name, given),
-            Redaction::Masked { pointers, patterns } => {
+        match &self.redaction.policy {
+            Policy::Off => {}
+            Policy::Hashed(key) => hash(out, name, given, key.as_ref()),
+            Policy::Full => self.raw(out, name, given),
+            Policy::Masked { pointers, patterns } => {
                 let mut mask = Mask { pointers, patterns, by_place: false, values: &mut self.values };
                 let value = hookd_json::parse(given).map(|value| mask.value(value, &mut vec![name.to_owned()]));
-                raw(out, name, &value.as_ref().map_or_else(|_| format!("{MASKED:?}"), hookd_json::to_text));
+                let shown = value.as_ref().map_or_else(|_| format!("{MASKED:?}"), hookd_json::to_text);
+                self.raw(out, name, &shown);
             }
         }
     }
 
     /// Adds a JSON Patch of what pointers begin with `target` for.
     pub(super) fn patch(&mut self, out: &mut Vec<u8>, target: &str, given: &str) {
-        match self.redaction {
-            Redaction::Off => {}
-            Redaction::Hashed(key) => hash(out, "patch", given, key.as_ref()),
-            Redaction::Full => raw(out, "patch", given),
-            Redaction::Masked { pointers, patterns } => {
+        match &self.redaction.policy {
+            Policy::Off => {}
+            Policy::Hashed(key) => hash(out, "patch", given, key.as_ref()),
+            Policy::Full => self.raw(out, "patch", given),
+            Policy::Masked { pointers, patterns } => {
                 // Places in lists move with what is put in before them.
                 let mut mask = Mask { pointers, patterns, by_place: true, values: &mut self.values };
                 let patch = match hookd_json::parse(given) {
@@ -104,9 +121,19 @@ impl<'r> Redactor<'r> {
                     }
                     _ => MASKED.into(),
                 };
-                raw(out, "patch", &hookd_json::to_text(&patch));
+                self.raw(out, "patch", &hookd_json::to_text(&patch));
             }
         }
+    }
+
+    /// Adds JSON with the known secrets masked: all of it, where it is none any more without them.
+    fn raw(&self, out: &mut Vec<u8>, name: &str, json: &str) {
+        let shown = match self.redaction.secrets.mask(json) {
+            Cow::Owned(masked) if hookd_json::check(&masked).is_err() => Cow::Owned(format!("{MASKED:?}")),
+            shown => shown,
+        };
+        out.extend_from_slice(format!(r#","{name}":"#).as_bytes());
+        out.extend_from_slice(shown.as_bytes());
     }
 }
 
@@ -194,10 +221,9 @@ impl Mask<'_> {
     fn remember(&mut self, value: &Value) {
         match value {
             Value::String(text) if text.len() >= MIN_VALUE_BYTES => {
-                let quoted = hookd_json::to_text(value);
-                let quoted = quoted.trim_matches('"');
-                if quoted != text {
-                    self.values.push(quoted.to_owned());
+                let quoted = within_quotes(text);
+                if quoted != *text {
+                    self.values.push(quoted);
                 }
                 self.values.push(text.clone());
             }
@@ -221,11 +247,6 @@ fn masked_text<'t>(patterns: &[Regex], text: &'t str) -> Cow<'t, str> {
 /// The parts of a JSON pointer.
 fn parts(pointer: &str) -> Vec<String> {
     pointer.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~")).collect()
-}
-
-fn raw(out: &mut Vec<u8>, name: &str, json: &str) {
-    out.extend_from_slice(format!(r#","{name}":"#).as_bytes());
-    out.extend_from_slice(json.as_bytes());
 }
 
 /// Adds the hash of a text: with the key, whoever does not have it cannot find the text by trying.

@@ -41,7 +41,7 @@ fn settings(parameters: Parameters, mask_pointers: &[&str], mask_patterns: &[&st
 }
 
 fn masked(pointers: &[&str], patterns: &[&str]) -> Redaction {
-    Redaction::new(&settings(Parameters::Masked, pointers, patterns), None)
+    Redaction::new(&settings(Parameters::Masked, pointers, patterns), None, Secrets::default())
 }
 
 /// What `write` adds to a record, as an object.
@@ -134,7 +134,7 @@ fn a_record_says_all_of_a_decision_and_of_texts_what_the_settings_let_through() 
         let (trigger, decision) = everything();
         record(redaction, trigger, &decision)
     };
-    let plain = |parameters| Redaction::new(&settings(parameters, &[], &[]), None);
+    let plain = |parameters| Redaction::new(&settings(parameters, &[], &[]), None, Secrets::default());
     assert_eq!(of(&plain(Parameters::Off)), everything_but_texts());
     let full = with(
         everything_but_texts(),
@@ -162,7 +162,8 @@ fn a_record_says_all_of_a_decision_and_of_texts_what_the_settings_let_through() 
 
 #[test]
 fn a_hash_with_a_key_is_hmac() {
-    let redaction = Redaction::new(&settings(Parameters::Hashed, &[], &[]), Some(b"key".to_vec().into()));
+    let redaction =
+        Redaction::new(&settings(Parameters::Hashed, &[], &[]), Some(b"key".to_vec().into()), Secrets::default());
     let shown = written(|out| {
         Redactor::new(&redaction).text(out, "reason", "The quick brown fox jumps over the lazy dog");
     });
@@ -285,4 +286,30 @@ fn the_key_of_hashes_is_a_file_of_some_length() {
     assert_eq!(refused(&path), "/key: cannot use the key of hashes: 5 bytes are not 16 to 4096");
     fs::write(&path, "0123456789abcdef\n").unwrap();
     assert_eq!(format!("{:?}", key_in(&path).unwrap()), "SecretBox<[u8]>([REDACTED])");
+}
+
+#[test]
+fn what_was_handed_to_handlers_is_told_under_no_policy() {
+    let secrets = Secrets::default();
+    let part = |value: &str| hookd_rules::ValuePart::Env { name: "T".to_owned(), value: value.into() };
+    secrets.render(&[part("tok-\"1\""), part("123456")], "a header").unwrap();
+    for parameters in [Parameters::Full, Parameters::Masked] {
+        let redaction = Redaction::new(&settings(parameters, &[], &[]), None, secrets.clone());
+        let mut redactor = Redactor::new(&redaction);
+        let mut out = b"{\"a\":1".to_vec();
+        redactor.text(&mut out, "reason", "no tok-\"1\" here");
+        redactor.json(&mut out, "params", r#"{"k":"x tok-\"1\"","s":"123456"}"#);
+        // A number cannot be masked within JSON, so all of it is.
+        redactor.json(&mut out, "result", r#"{"n":123456}"#);
+        redactor.patch(&mut out, "params", r#"[{"op":"add","path":"/k","value":"tok-\"1\""}]"#);
+        out.push(b'}');
+        let expected = json!({
+            "a": 1,
+            "reason": "no [masked] here",
+            "params": { "k": "x [masked]", "s": "[masked]" },
+            "result": "[masked]",
+            "patch": [{ "op": "add", "path": "/k", "value": "[masked]" }],
+        });
+        assert_eq!(serde_json::from_slice::<serde_json::Value>(&out).unwrap(), expected, "{parameters:?}");
+    }
 }
