@@ -5,7 +5,7 @@ use std::{
 
 /// Who calls, as the connection or the token that it brought has proved: never what the message says of itself, which
 /// is [`super::Caller`].
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Identity {
     /// A name for people and records, unique among those who prove who they are in the same way. Empty: nobody proved
     /// anything, the caller is anonymous.

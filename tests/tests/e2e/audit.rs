@@ -14,8 +14,8 @@ use std::{
 
 use hookd_tests::{
     Hookd, HookdBuilder, decide, event, eventually, pre_tool_use, program, rule,
-    v1::{TriggerRequest, Verdict},
-    with, with_deadline, within,
+    v1::{ReloadRequest, TriggerRequest, Verdict},
+    with, with_deadline, with_token, within,
 };
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use serde_json::{Value, json};
@@ -242,6 +242,34 @@ async fn every_decision_and_refusal_has_a_record_and_secrets_do_not() {
     assert!(!fs::read_to_string(&trail).unwrap().contains("hunter22"));
     let shown = hookd.stdout_lines().into_iter().filter_map(|line| serde_json::from_str::<Value>(&line).ok());
     assert_eq!(shown.collect::<Vec<_>>(), written, "standard output has the same chain");
+}
+
+#[tokio::test]
+async fn a_refused_call_is_recorded_with_who_made_it() {
+    const TOKEN: &str = "token-of-agent-0123456789";
+    let folder = tempfile::tempdir().unwrap();
+    let trail = folder.path().join("audit.jsonl");
+    let tokens = json!({ "tokens": [{ "name": "agent", "value": TOKEN, "labels": { "tenant": "a" } }] });
+    let hookd = audited(&trail, json!({}))
+        .file("tokens.json", &tokens.to_string())
+        .settings(json!({ "identity": { "anonymous": "deny", "tokens_file": "tokens.json" } }))
+        .start()
+        .await;
+    let mut admin = hookd.admin();
+    let denied = admin.reload(with_token(ReloadRequest {}, TOKEN)).await.unwrap_err();
+    let invalid = hookd.try_trigger(with_token(TriggerRequest::default(), TOKEN)).await.unwrap_err();
+    let unknown =
+        hookd.try_trigger(with_token(TriggerRequest::default(), "token-of-nobody-0123456789")).await.unwrap_err();
+    let codes = [denied.code(), invalid.code(), unknown.code()];
+    assert_eq!(codes, [Code::PermissionDenied, Code::InvalidArgument, Code::Unauthenticated]);
+    hookd.signal(Signal::TERM);
+    hookd.wait_exit().await;
+    let written = records(&trail).into_iter().filter(|record| record["kind"] == "refusal");
+    let refusals = written.map(|record| (record["status"].clone(), record["caller"].clone())).collect::<Vec<_>>();
+    let agent = json!({ "labels": { "tenant": "a" }, "name": "token:agent" });
+    let nobody = json!({ "labels": {} });
+    let expected = [("permission_denied", &agent), ("invalid_argument", &agent), ("unauthenticated", &nobody)];
+    assert_eq!(refusals, expected.map(|(status, caller)| (json!(status), caller.clone())));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::{
 };
 
 use http::Request;
-use tonic::body::Body;
+use tonic::{Status, body::Body};
 use tower::{Layer, Service, layer::layer_fn};
 
 use super::{Answer, Answering, call_of, refusal};
@@ -44,15 +44,12 @@ where
         let visitor = &self.visitor;
         let call = call_of(&request).unwrap_or_else(|| Call::arriving(visitor.peer()));
         match visitor.identify(request.headers(), &call) {
-            Identified::Now(identified) => match admitted(visitor, identified, needed) {
+            Identified::Now(identified) => match admitted(visitor, identified, needed, call) {
                 Ok(identity) => {
-                    know(&mut request, identity);
-                    self.inner.call(request)
+                    know(&mut request, &identity);
+                    remembering(self.inner.call(request), identity)
                 }
-                Err(not_judged) => {
-                    let refused = refusal(not_judged, Some(call));
-                    Box::pin(async move { Ok(refused) })
-                }
+                Err(refused) => Box::pin(async move { Ok(refused) }),
             },
             Identified::Later(later) => {
                 // Of these two the one that is ready goes along.
@@ -60,12 +57,12 @@ where
                 let mut inner = std::mem::replace(&mut self.inner, inner);
                 let visitor = Arc::clone(visitor);
                 Box::pin(async move {
-                    match admitted(&visitor, visitor.identify_later(later).await, needed) {
+                    match admitted(&visitor, visitor.identify_later(later).await, needed, call) {
                         Ok(identity) => {
-                            know(&mut request, identity);
-                            inner.call(request).await
+                            know(&mut request, &identity);
+                            remembering(inner.call(request), identity).await
                         }
-                        Err(not_judged) => Ok(refusal(not_judged, Some(call))),
+                        Err(refused) => Ok(refused),
                     }
                 })
             }
@@ -90,15 +87,38 @@ fn admitted(
     visitor: &Visitor,
     identified: Result<Arc<Identity>, Unproven>,
     needed: Permission,
-) -> Result<Arc<Identity>, NotJudged> {
-    let identity = identified.map_err(NotJudged::Unauthenticated)?;
-    if visitor.may(&identity, needed) { Ok(identity) } else { Err(NotJudged::NotPermitted(needed)) }
+    call: Call,
+) -> Result<Arc<Identity>, Answer> {
+    let identity = match identified {
+        Ok(identity) => identity,
+        Err(unproven) => return Err(refusal(NotJudged::Unauthenticated(unproven), Some(call))),
+    };
+    if visitor.may(&identity, needed) {
+        return Ok(identity);
+    }
+    let mut refused = refusal(NotJudged::NotPermitted(needed), Some(call));
+    refused.extensions_mut().insert(identity);
+    Err(refused)
 }
 
-fn know(request: &mut Request<Body>, identity: Arc<Identity>) {
+fn know(request: &mut Request<Body>, identity: &Arc<Identity>) {
     if let Some(call) = request.extensions_mut().get_mut::<Call>() {
-        call.identity = identity;
+        call.identity = Arc::clone(identity);
     }
+}
+
+/// `answering`, where a status tells the arrival whom it is for: its record names them.
+fn remembering(answering: Answering, identity: Arc<Identity>) -> Answering {
+    if identity.name.is_empty() {
+        return answering;
+    }
+    Box::pin(async move {
+        let mut answer = answering.await?;
+        if answer.headers().contains_key(Status::GRPC_STATUS) {
+            answer.extensions_mut().insert(identity);
+        }
+        Ok(answer)
+    })
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Status, Streaming, codegen::BoxStream, metadata::MetadataMap};
 use tracing::error;
 
+use self::cache::Owner;
 pub(super) use self::offers::Offers;
 use super::{Begun, TriggerService, deadline};
 use crate::{
@@ -114,7 +115,8 @@ async fn judge<H: Handlers>(
     let Begun { trigger, policy, budget } = service.begin(call, left, traceparent, request)?;
 
     let offered = offers::not_in_force(offered, call.peer, policy.catalog(), trigger.identity.labels.as_slice());
-    let gathered = service.offers.gather(call.peer, &offered, &policy.catalog().settings, &mut wires, end).await;
+    let owner = Owner { peer: call.peer, identity: Arc::clone(&trigger.identity) };
+    let gathered = service.offers.gather(&owner, &offered, &policy.catalog().settings, &mut wires, end).await;
     let bounds =
         RemoteBounds { output_bytes: service.bounds.output_bytes, message_bytes: service.bounds.message_bytes };
     let link = Arc::new(Link::new());

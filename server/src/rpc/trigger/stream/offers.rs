@@ -21,7 +21,7 @@ use tracing::info;
 
 use super::{
     Wires,
-    cache::{Cache, Compiled, Hash, Reading},
+    cache::{Cache, Compiled, Hash, Owner, Reading},
     wire,
 };
 use crate::{
@@ -137,11 +137,11 @@ pub(super) fn not_in_force(mut offers: Vec<Offer>, peer: Peer, catalog: &Catalog
 }
 
 impl Offers {
-    /// The rules of what `peer` offers. What is not known yet it is asked for, and has at most half of the time up to
+    /// The rules of what `owner` offers. What is not known yet it is asked for, and has at most half of the time up to
     /// `end` to send it.
     pub(super) async fn gather(
         &self,
-        peer: Peer,
+        owner: &Owner,
         offers: &[Offer],
         settings: &Arc<LoadSettings>,
         wires: &mut Wires<'_>,
@@ -153,7 +153,7 @@ impl Offers {
         let now = Instant::now();
         let half = end.saturating_duration_since(now).checked_div(2).unwrap_or_default();
         let until = now.checked_add(half).unwrap_or(end);
-        let contents = self.contents(peer, offers, wires, until).await;
+        let contents = self.contents(owner, offers, wires, until).await;
 
         let mut gathered = Gathered::default();
         let (mut seen, mut bytes, mut total) = (HashSet::new(), 0_usize, OfferedTotal::default());
@@ -177,7 +177,7 @@ impl Offers {
                 gathered.brought.refused.push(refuse(format!("all together have more than {MAX_OFFERED_BYTES} bytes")));
                 continue;
             }
-            let compiled = self.compiled(peer, offer, Arc::clone(content), settings, until).await;
+            let compiled = self.compiled(owner, offer, Arc::clone(content), settings, until).await;
             match compiled.map_err(|why| why.to_string()).and_then(|offered| total.add(&offered).map(|()| offered)) {
                 Ok(offered) => taken.push((offer, offered)),
                 Err(why) => gathered.brought.refused.push(refuse(why)),
@@ -198,12 +198,12 @@ impl Offers {
     /// again, which may have let it go meanwhile.
     async fn contents(
         &self,
-        peer: Peer,
+        owner: &Owner,
         offers: &[Offer],
         wires: &mut Wires<'_>,
         until: Instant,
     ) -> HashMap<Hash, Arc<[u8]>> {
-        let known = |offer: &Offer| Some((offer.hash, self.cache.content(peer, offer.hash)?));
+        let known = |offer: &Offer| Some((offer.hash, self.cache.content(owner, offer.hash)?));
         let mut contents = offers.iter().filter_map(known).collect::<HashMap<_, _>>();
         let mut unknown = Vec::<&Offer>::new();
         for offer in offers.iter().filter(|offer| !contents.contains_key(&offer.hash)) {
@@ -234,7 +234,7 @@ impl Offers {
             let hash = Hash::from(Sha256::digest(&file.content));
             if unknown.iter().any(|offer| offer.hash == hash) {
                 let content = Arc::<[u8]>::from(file.content);
-                self.cache.put(peer, hash, Arc::clone(&content));
+                self.cache.put(owner, hash, Arc::clone(&content));
                 contents.insert(hash, content);
             }
         }
@@ -243,7 +243,7 @@ impl Offers {
 
     async fn compiled(
         &self,
-        peer: Peer,
+        owner: &Owner,
         offer: &Offer,
         content: Arc<[u8]>,
         settings: &Arc<LoadSettings>,
@@ -255,7 +255,7 @@ impl Offers {
             format: offer.format.clone(),
             settings: Arc::clone(settings),
         };
-        if let Some(known) = self.cache.compiled(peer, offer.hash, &reading) {
+        if let Some(known) = self.cache.compiled(owner, offer.hash, &reading) {
             return known;
         }
         let Ok(Ok(place)) = timeout_at(until, Arc::clone(&self.compiling).acquire_owned()).await else {
@@ -275,7 +275,7 @@ impl Offers {
         if let Ok(offered) = &compiled {
             log(offer, offered);
         }
-        self.cache.put_compiled(peer, offer.hash, reading, compiled.clone());
+        self.cache.put_compiled(owner, offer.hash, reading, compiled.clone());
         compiled
     }
 }
