@@ -266,7 +266,7 @@ async fn a_refused_call_is_recorded_with_who_made_it() {
     hookd.wait_exit().await;
     let written = records(&trail).into_iter().filter(|record| record["kind"] == "refusal");
     let refusals = written.map(|record| (record["status"].clone(), record["caller"].clone())).collect::<Vec<_>>();
-    let agent = json!({ "labels": { "tenant": "a" }, "name": "token:agent" });
+    let agent = json!({ "labels": { "tenant": "a" }, "name": "token/agent" });
     let nobody = json!({ "labels": {} });
     let expected = [("permission_denied", &agent), ("invalid_argument", &agent), ("unauthenticated", &nobody)];
     assert_eq!(refusals, expected.map(|(status, caller)| (json!(status), caller.clone())));

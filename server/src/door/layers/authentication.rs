@@ -49,7 +49,7 @@ where
                     know(&mut request, &identity);
                     remembering(self.inner.call(request), identity)
                 }
-                Err(refused) => Box::pin(async move { Ok(refused) }),
+                Err(refused) => Box::pin(async move { Ok(*refused) }),
             },
             Identified::Later(later) => {
                 // Of these two the one that is ready goes along.
@@ -62,7 +62,7 @@ where
                             know(&mut request, &identity);
                             remembering(inner.call(request), identity).await
                         }
-                        Err(refused) => Ok(refused),
+                        Err(refused) => Ok(*refused),
                     }
                 })
             }
@@ -88,17 +88,17 @@ fn admitted(
     identified: Result<Arc<Identity>, Unproven>,
     needed: Permission,
     call: Call,
-) -> Result<Arc<Identity>, Answer> {
+) -> Result<Arc<Identity>, Box<Answer>> {
     let identity = match identified {
         Ok(identity) => identity,
-        Err(unproven) => return Err(refusal(NotJudged::Unauthenticated(unproven), Some(call))),
+        Err(unproven) => return Err(refusal(NotJudged::Unauthenticated(unproven), Some(call)).into()),
     };
     if visitor.may(&identity, needed) {
         return Ok(identity);
     }
     let mut refused = refusal(NotJudged::NotPermitted(needed), Some(call));
     refused.extensions_mut().insert(identity);
-    Err(refused)
+    Err(refused.into())
 }
 
 fn know(request: &mut Request<Body>, identity: &Arc<Identity>) {
