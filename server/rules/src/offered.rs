@@ -216,7 +216,7 @@ impl Offered {
 }
 
 /// The settings as they hold for files of callers: nothing of this server's is theirs to name, and commands, which do not
-/// run here, need no permission to.
+/// run here, need no permission to; http rules, which are not sent from here, may name any address and fail one by one.
 fn for_offered(settings: &LoadSettings) -> LoadSettings {
     let mut settings = LoadSettings { environment: Environment::default(), ..settings.clone() };
     for tier in Tier::ALL {
@@ -224,7 +224,7 @@ fn for_offered(settings: &LoadSettings) -> LoadSettings {
         *tier = TierSettings {
             sources: Vec::new(),
             server_commands: true,
-            any_address: false,
+            any_address: true,
             allow_env: Vec::new(),
             allow_files: Vec::new(),
             ..tier.clone()
