@@ -2,6 +2,7 @@
 
 pub mod arguments;
 mod check;
+mod open_files;
 mod reload;
 mod shutdown;
 mod signals;
@@ -19,7 +20,6 @@ use std::{
 use hookd_proto::v1::{admin_service_server::AdminServiceServer, hook_service_server::HookServiceServer};
 use hookd_rules::{Environment, Severity, SourceState};
 use hookd_runner::{Capacity, Runner};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::{net::TcpListener, sync::Semaphore, task::JoinHandle};
 use tokio_util::task::TaskTracker;
 use tonic::{codec::CompressionEncoding, service::Routes};
@@ -29,7 +29,7 @@ use crate::{
     catalog::{Live, ReloadReport},
     door::{
         calls::Calls,
-        connection::{Arrived, Connections},
+        connection::{Arrived, ConnectionLimit, Connections},
         http::{self, Pages},
         identity::Authenticator,
         layers::Layers,
@@ -115,6 +115,7 @@ struct App {
     triggers: Arc<TriggerService<Pool>>,
     places: Arc<Places>,
     authenticator: Arc<Authenticator>,
+    connections: Arc<ConnectionLimit>,
 }
 
 /// Does what the arguments ask for, to the end of the process. What is wrong is told on stderr.
@@ -156,21 +157,9 @@ async fn start(arguments: Arguments) -> Result<Exit, StartError> {
         return Ok(check::check(&load, &mut io::stdout())?);
     }
     let (decisions, _last_lines) = telemetry::init(&settings.log).map_err(io::Error::other)?;
-    raise_open_files();
+    open_files::raise();
     let signals = Signals::install()?;
     App::bind(origin, settings, decisions).await?.serve(signals).await
-}
-
-/// Lets the process open as many files as it may. A child takes five while it runs, so the usual soft limit of 1024
-/// is less than the default limits can ask for.
-fn raise_open_files() {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    if limit.current != limit.maximum
-        && let Err(error) = setrlimit(Resource::Nofile, raised)
-    {
-        warn!(%error, current = limit.current, "the limit of open files could not be raised");
-    }
 }
 
 impl App {
@@ -214,10 +203,12 @@ impl App {
         let counting = Arc::clone(&recorder);
         let ended = move |rule: &_, ran: &_| counting.background_ended(rule, ran);
         let pool = Arc::new(Pool::new(&pool_settings, runner.clone(), secrets, ended)?);
-        let free = Arc::new(Semaphore::new(limits.in_flight));
-        recorder.watch(gauges(&live, &free, limits.in_flight, &pool, &runner, tls.as_ref()));
-
-        let places = Arc::new(Places::new(free, settings.bulkheads.tenant_rate, Arc::clone(&recorder)));
+        let rate = settings.bulkheads.tenant_rate;
+        let places = Arc::new(Places::new(limits.in_flight, rate, Arc::clone(&recorder)));
+        let connections = open_files::connections(limits);
+        let connections = ConnectionLimit::new(connections, limits.connections_of_one_address, Arc::clone(&recorder));
+        let connections = Arc::new(connections);
+        recorder.watch(gauges(&live, &places, &connections, &pool, &runner, tls.as_ref()));
 
         let bounds = Bounds {
             default_deadline: limits.default_deadline,
@@ -265,6 +256,7 @@ impl App {
             triggers,
             places,
             authenticator,
+            connections,
         })
     }
 
@@ -287,6 +279,7 @@ impl App {
             triggers,
             places,
             authenticator,
+            connections,
         } = self;
         let addresses = listeners.iter().map(|listener| listener.address().to_string()).collect::<Vec<_>>().join(",");
         let (admin_listener, admin_address) = admin;
@@ -318,6 +311,7 @@ impl App {
             longest_call: settings.limits.max_deadline.saturating_add(Duration::from_secs(5)),
             drain: drain.clone(),
             open: open.clone(),
+            limit: connections,
         };
         for listener in listeners {
             let (layers, routes, plain) = (layers.clone(), routes.clone(), Arc::clone(&plain));
@@ -401,17 +395,19 @@ fn bulkheads(settings: &Settings) -> BulkheadSettings {
 
 fn gauges(
     live: &Live,
-    places: &Arc<Semaphore>,
-    all: usize,
+    places: &Arc<Places>,
+    connections: &Arc<ConnectionLimit>,
     pool: &Arc<Pool>,
     runner: &Runner,
     tls: Option<&(Tls, TlsReload)>,
 ) -> Gauges {
-    let (places, slots, breakers, pool) =
-        (Arc::clone(places), Arc::clone(pool.slots()), Arc::clone(pool), Arc::clone(pool));
+    let (evaluated, arriving, connections) = (Arc::clone(places), Arc::clone(places), Arc::clone(connections));
+    let (slots, breakers, pool) = (Arc::clone(pool.slots()), Arc::clone(pool), Arc::clone(pool));
     let (alive, waiting) = (runner.clone(), runner.clone());
     Gauges {
-        in_flight: Box::new(move || all.saturating_sub(places.available_permits())),
+        in_flight: Box::new(move || evaluated.taken()),
+        arriving: Box::new(move || arriving.count_arriving()),
+        connections: Box::new(move || connections.open()),
         background: Box::new(move || pool.background()),
         children: Box::new(move || alive.live()),
         child_queue: Box::new(move || waiting.queued()),

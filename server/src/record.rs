@@ -45,6 +45,10 @@ pub enum Proof {
 pub struct Gauges {
     /// Calls being evaluated.
     pub in_flight: Box<dyn Fn() -> usize + Send + Sync>,
+    /// Calls that are not there whole.
+    pub arriving: Box<dyn Fn() -> usize + Send + Sync>,
+    /// Connections of callers.
+    pub connections: Box<dyn Fn() -> usize + Send + Sync>,
     /// Handlers in the background.
     pub background: Box<dyn Fn() -> usize + Send + Sync>,
     /// Child processes alive.
@@ -161,6 +165,11 @@ impl Recorder {
     /// A call found no place.
     pub fn shed(&self) {
         self.metrics.shed();
+    }
+
+    /// A connection was closed at once because it was one too many: `limit` is `all` or `address`.
+    pub fn connection_refused(&self, limit: &'static str) {
+        self.metrics.connection_refused(limit);
     }
 
     /// A call of a tenant that calls too often.

@@ -26,7 +26,7 @@ use std::{
 };
 
 use hookd_rules::{
-    Environment, Fallbacks, LoadSettings, Mode, OnError, PerTier, Permits, SourceSettings, Tier, TierPolicy,
+    Environment, Fallbacks, LoadSettings, Mode, OnError, PerTier, Permits, SourceSettings, Tier, TierPolicy, one_line,
 };
 
 pub use audit::{Acknowledge, AuditFile, AuditSettings, KEEP_ALL, OnFull, Parameters};
@@ -133,7 +133,7 @@ pub struct Limits {
     pub max_deadline: Duration,
     /// Ceiling of handlers' own timeouts.
     pub max_handler_timeout: Duration,
-    /// Calls evaluated at a time; more are shed.
+    /// Calls evaluated at a time; more are shed. As many can be on their way.
     pub in_flight: usize,
     /// Child processes alive at a time.
     pub children: usize,
@@ -141,6 +141,10 @@ pub struct Limits {
     pub child_queue: usize,
     /// Handlers in the background at a time.
     pub async_in_flight: usize,
+    /// Connections of callers open at a time; more are closed at once.
+    pub connections: usize,
+    /// As many of them as one address of another machine may have; of IPv6, one network of 64 bits.
+    pub connections_of_one_address: usize,
     /// Size of a request and of an answer, in bytes after decompression.
     pub message_bytes: usize,
     /// Size of one handler's output, in bytes.
@@ -193,6 +197,13 @@ pub struct Http2Settings {
 /// Why settings cannot be used: one line for each thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct SettingsError(pub Vec<String>);
+
+impl SettingsError {
+    /// One line for each of `problems`, which can hold keys and values of any kind.
+    fn new(problems: Vec<String>) -> Self {
+        Self(problems.iter().map(|problem| one_line(problem)).collect())
+    }
+}
 
 impl Settings {
     /// Reads and checks the settings that `origin` names.

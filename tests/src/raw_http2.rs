@@ -19,6 +19,7 @@ const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
+const CONTINUATION: u8 = 9;
 
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
@@ -77,6 +78,38 @@ impl RawHttp2 {
         within("room to send", self.stream.write_all(bytes)).await.unwrap();
     }
 
+    /// Sends bytes as far as they are taken. `false`: the connection ended before the last.
+    pub async fn try_send(&mut self, bytes: &[u8]) -> bool {
+        within("room to send", self.stream.write_all(bytes)).await.is_ok()
+    }
+
+    /// So many empty settings and pings in turn, each of which wants an answer.
+    #[must_use]
+    pub fn settings_and_pings(count: usize) -> Vec<u8> {
+        [frame(SETTINGS, 0, 0, &[]), frame(PING, 0, 0, &[0; 8])].concat().repeat(count)
+    }
+
+    /// The headers of a call with a header `x` of `bytes` bytes, in as many frames as that takes; without `ends` they do
+    /// not end.
+    #[must_use]
+    pub fn call_with_long_header(stream: u32, path: &str, bytes: usize, ends: bool) -> Vec<u8> {
+        let mut number = vec![0x7f];
+        let mut rest = bytes - 127;
+        while rest >= 128 {
+            number.push(u8::try_from(rest % 128).unwrap() | 0x80);
+            rest /= 128;
+        }
+        number.push(u8::try_from(rest).unwrap());
+        let block = [call_block(path), vec![0, 1, b'x'], number, vec![b'y'; bytes]].concat();
+        let pieces = block.chunks(16 << 10).collect::<Vec<_>>();
+        let piece = |(index, piece): (usize, &&[u8])| {
+            let kind = if index == 0 { HEADERS } else { CONTINUATION };
+            let is_last = ends && index + 1 == pieces.len();
+            frame(kind, if is_last { END_HEADERS } else { 0 }, stream, piece)
+        };
+        pieces.iter().enumerate().flat_map(piece).collect()
+    }
+
     /// Begins a call of the gRPC method at `path` on `stream` (1, 3, 5, …) without any message.
     pub async fn begin_call(&mut self, stream: u32, path: &str) {
         self.send(&call(stream, path)).await;
@@ -85,9 +118,14 @@ impl RawHttp2 {
     /// Begins a call on each of `streams` and gives it up at once, all in one piece, so that the server sees the end of
     /// each together with its beginning.
     pub async fn begin_and_give_up(&mut self, streams: impl Iterator<Item = u32>, path: &str) {
+        self.send(&Self::begun_and_given_up(streams, path)).await;
+    }
+
+    /// What [`Self::begin_and_give_up`] sends.
+    #[must_use]
+    pub fn begun_and_given_up(streams: impl Iterator<Item = u32>, path: &str) -> Vec<u8> {
         let given_up = |stream| [call(stream, path), frame(RST_STREAM, 0, stream, &CANCEL.to_be_bytes())].concat();
-        let bytes = streams.flat_map(given_up).collect::<Vec<_>>();
-        self.send(&bytes).await;
+        streams.flat_map(given_up).collect()
     }
 
     /// Sends the message of a call whole, and ends the caller's side.
@@ -147,6 +185,10 @@ impl RawHttp2 {
 
 /// The headers of a call.
 fn call(stream: u32, path: &str) -> Vec<u8> {
+    frame(HEADERS, END_HEADERS, stream, &call_block(path))
+}
+
+fn call_block(path: &str) -> Vec<u8> {
     let fields = [
         (":method", "POST"),
         (":scheme", "http"),
@@ -155,7 +197,7 @@ fn call(stream: u32, path: &str) -> Vec<u8> {
         ("content-type", "application/grpc"),
         ("te", "trailers"),
     ];
-    frame(HEADERS, END_HEADERS, stream, &header_block(&fields))
+    header_block(&fields)
 }
 
 /// A gRPC message as it stands in DATA: not compressed, with its length.

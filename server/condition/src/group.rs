@@ -8,14 +8,12 @@ use std::{
     },
 };
 
-use arc_swap::ArcSwapOption;
-use regex::RegexSet;
-
 use crate::{
     EvaluationError, Facts,
     native::{Operand, Test},
-    pattern::{self, Forget, Pattern},
+    pattern::{self, BoundedSet, Forget, Pattern},
 };
+use arc_swap::ArcSwapOption;
 
 /// How many patterns one group has at most: as many as a word has bits.
 const MOST: usize = 64;
@@ -31,7 +29,7 @@ pub(crate) struct Group {
     /// Never the same twice, so that what was remembered of a dropped group is never taken for this one's.
     id: u64,
     patterns: Box<[Arc<Pattern>]>,
-    compiled: ArcSwapOption<RegexSet>,
+    compiled: ArcSwapOption<BoundedSet>,
     too_large: AtomicBool,
 }
 
@@ -65,15 +63,15 @@ impl Group {
         pattern.ok_or_else(|| EvaluationError::new("no such pattern in the group"))?.is_match(text)
     }
 
-    /// A bit for each pattern that is found in `text`; `None` where they are too large for one pass.
+    /// A bit for each pattern that is found in `text`; `None` where they or the text are too large for one pass.
     fn all(self: &Arc<Self>, text: &str) -> Option<u64> {
         if let Some(set) = &*self.compiled.load() {
-            return Some(bits(set, text));
+            return bits(set, text);
         }
         if self.too_large.load(Ordering::Relaxed) {
             return None;
         }
-        let Some(set) = pattern::set(self.patterns.iter().map(|pattern| pattern.text())) else {
+        let Some(set) = pattern::set(self.patterns.iter().map(|pattern| pattern.text().into()).collect()) else {
             self.too_large.store(true, Ordering::Relaxed);
             return None;
         };
@@ -81,16 +79,13 @@ impl Group {
         if self.compiled.swap(Some(Arc::clone(&set))).is_none() {
             pattern::keep(self);
         }
-        Some(bits(&set, text))
+        bits(&set, text)
     }
 }
 
-fn bits(set: &RegexSet, text: &str) -> u64 {
-    let found = set.matches(text);
-    found
-        .iter()
-        .filter_map(|place| u32::try_from(place).ok())
-        .fold(0, |bits, place| bits | 1_u64.checked_shl(place).unwrap_or(0))
+fn bits(set: &BoundedSet, text: &str) -> Option<u64> {
+    let places = set.matches(text)?.into_iter().filter_map(|place| u32::try_from(place).ok());
+    Some(places.fold(0, |bits, place| bits | 1_u64.checked_shl(place).unwrap_or(0)))
 }
 
 /// Lets all `tests` share one pass for the patterns that they ask of the same field.

@@ -5,14 +5,17 @@
 //! keeps it, up to [`MOST_COMPILED`] patterns of the whole process; then the oldest makes room. Patterns that are a
 //! plain text, anchored or not, need no expression engine at all.
 
+mod bounded;
+
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Arc, LazyLock, Mutex, PoisonError, Weak},
 };
 
 use arc_swap::ArcSwapOption;
-use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use regex::RegexSetBuilder;
 
+pub(crate) use self::bounded::{Bounded, BoundedSet};
 use crate::EvaluationError;
 
 /// How large one compiled pattern may be, in bytes.
@@ -20,9 +23,6 @@ const MAX_BYTES: usize = 1 << 20;
 
 /// How large a pattern that is made at evaluation may be, in bytes: it is compiled for that evaluation alone.
 const MAX_FRESH_BYTES: usize = 64 << 10;
-
-/// How much the states of one pattern may take that it makes while it runs, in bytes and for each thread.
-const MAX_STATES: usize = 128 << 10;
 
 /// How many compiled patterns are kept.
 const MOST_COMPILED: usize = 1024;
@@ -54,7 +54,7 @@ pub(crate) fn keep<F: Forget + 'static>(compiled: &Arc<F>) {
 pub(crate) struct Pattern {
     text: Box<str>,
     shape: Shape,
-    compiled: ArcSwapOption<Regex>,
+    compiled: ArcSwapOption<Bounded>,
 }
 
 /// What a pattern tests, where that is plain.
@@ -79,7 +79,7 @@ impl Pattern {
         }
         let shape = Shape::of(text);
         if shape == Shape::Other {
-            compile(text, MAX_BYTES)?;
+            Bounded::compile(text, MAX_BYTES)?;
         }
         let pattern = Arc::new(Self { text: text.into(), shape, compiled: ArcSwapOption::empty() });
         known.insert(&pattern);
@@ -103,16 +103,16 @@ impl Pattern {
             Shape::Starts(part) => text.starts_with(&**part),
             Shape::Ends(part) => text.ends_with(&**part),
             Shape::Equals(whole) => text == &**whole,
-            Shape::Other => self.with_regex(|regex| regex.is_match(text))?,
+            Shape::Other => self.with_regex(|regex| regex.is_match(text))?.map_err(EvaluationError::new)?,
         })
     }
 
     /// Calls `use_it` with the compiled pattern.
-    pub(crate) fn with_regex<T>(self: &Arc<Self>, use_it: impl FnOnce(&Regex) -> T) -> Result<T, EvaluationError> {
+    pub(crate) fn with_regex<T>(self: &Arc<Self>, use_it: impl FnOnce(&Bounded) -> T) -> Result<T, EvaluationError> {
         if let Some(regex) = &*self.compiled.load() {
             return Ok(use_it(regex));
         }
-        let regex = Arc::new(compile(&self.text, MAX_BYTES).map_err(EvaluationError::new)?);
+        let regex = Arc::new(Bounded::compile(&self.text, MAX_BYTES).map_err(EvaluationError::new)?);
         if self.compiled.swap(Some(Arc::clone(&regex))).is_none() {
             keep(self);
         }
@@ -176,32 +176,21 @@ impl Shape {
 ///
 /// # Errors
 /// Why it does not compile, on one line.
-pub(crate) fn fresh(text: &str) -> Result<Regex, String> {
-    compile(text, MAX_FRESH_BYTES)
+pub(crate) fn fresh(text: &str) -> Result<Bounded, String> {
+    Bounded::compile(text, MAX_FRESH_BYTES)
 }
 
 /// All of `patterns` as one set, `None` where together they get too large.
-pub(crate) fn set<'p>(patterns: impl IntoIterator<Item = &'p str>) -> Option<RegexSet> {
-    RegexSetBuilder::new(patterns).size_limit(MAX_BYTES).build().ok()
-}
-
-fn compile(text: &str, limit: usize) -> Result<Regex, String> {
-    RegexBuilder::new(text).size_limit(limit).dfa_size_limit(MAX_STATES).build().map_err(|error| match &error {
-        regex::Error::CompiledTooBig(limit) => {
-            format!("the pattern `{text}` takes more than {limit} bytes when compiled")
-        }
-        // The whole message is a drawing of several lines; the reason is its last one.
-        error => {
-            let drawing = error.to_string();
-            let last = drawing.lines().last().unwrap_or_default();
-            format!("the pattern `{text}` is refused: {}", last.strip_prefix("error: ").unwrap_or(last))
-        }
-    })
+pub(crate) fn set(patterns: Vec<Box<str>>) -> Option<BoundedSet> {
+    let set = RegexSetBuilder::new(patterns.iter()).size_limit(MAX_BYTES).build().ok()?;
+    Some(BoundedSet::new(set, patterns))
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+
+    use regex::Regex;
 
     use super::*;
 

@@ -1,13 +1,15 @@
 //! What stands on the disk at the path of a source.
 
 use std::{
-    fs::{self, File},
+    fs::{self, OpenOptions},
     hash::{Hash as _, Hasher},
     io::{self, Read as _},
-    os::unix::fs::MetadataExt as _,
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
+
+use rustix::fs::OFlags;
 
 use crate::Format;
 
@@ -40,6 +42,41 @@ pub(crate) struct RuleFile {
     pub(crate) path: Arc<Path>,
     /// Its text, or why there is none.
     pub(crate) text: Result<String, String>,
+}
+
+/// Why the content of a file is not there.
+#[derive(Debug, thiserror::Error)]
+pub enum NotRead {
+    /// The system refused.
+    #[error("{0}")]
+    Failed(#[from] io::Error),
+    /// It is a directory, a pipe, a device or the like.
+    #[error("not a regular file")]
+    NotRegular,
+    /// It is larger than it may be.
+    #[error("too large")]
+    TooLarge,
+}
+
+/// Reads a regular file of at most `most` bytes. Whatever else has that name is not waited for, and is only opened where
+/// it took the place of a file just then. Links are followed.
+///
+/// # Errors
+/// [`NotRead`].
+pub fn read_regular(path: &Path, most: u64) -> Result<Vec<u8>, NotRead> {
+    // Looked at before it is opened, since opening a device can do something; and afterwards, since it may have been
+    // swapped. A pipe that was would wait for its other end if it were opened in the usual way.
+    if !fs::metadata(path)?.is_file() {
+        return Err(NotRead::NotRegular);
+    }
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(NotRead::NotRegular);
+    }
+    let mut bytes = Vec::new();
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len()).is_ok_and(|len| len > most) { Err(NotRead::TooLarge) } else { Ok(bytes) }
 }
 
 /// Hashes everything that a load would read at the path of a source: other hash, other rules. Blocks on the disk.
@@ -120,17 +157,26 @@ fn list(path: &Path) -> Result<Vec<(Arc<Path>, Stamp)>, String> {
 }
 
 fn read_file(path: &Path) -> Result<String, String> {
-    let cannot = |error: io::Error| format!("cannot be read: {error}");
-    // Looked at before it is opened: opening a pipe would wait for its other end.
-    if !fs::metadata(path).map_err(cannot)?.is_file() {
-        return Err("is not a regular file".to_owned());
+    // Its name stands in ids of rules, in logs and in messages, where it must not begin a line of its own.
+    if path.file_name().is_some_and(|name| name.to_string_lossy().contains(char::is_control)) {
+        return Err("has a control character in its name, rename it".to_owned());
     }
-    let mut bytes = Vec::new();
-    File::open(path).map_err(cannot)?.take(MAX_FILE_BYTES.saturating_add(1)).read_to_end(&mut bytes).map_err(cannot)?;
-    if u64::try_from(bytes.len()).is_ok_and(|len| len > MAX_FILE_BYTES) {
-        return Err(format!("is larger than {MAX_FILE_BYTES} bytes"));
+    if is_of_another(path) {
+        return Err("is a link to a file of somebody else than its owner".to_owned());
     }
+    let bytes = read_regular(path, MAX_FILE_BYTES).map_err(|error| match error {
+        NotRead::Failed(error) => format!("cannot be read: {error}"),
+        NotRead::NotRegular => "is not a regular file".to_owned(),
+        NotRead::TooLarge => format!("is larger than {MAX_FILE_BYTES} bytes"),
+    })?;
     String::from_utf8(bytes).map_err(|error| format!("is not UTF-8 from byte {} on", error.utf8_error().valid_up_to()))
+}
+
+/// Whether `path` is a link that somebody other than root has set to what is not theirs: hookd may read more than they, and
+/// what it reads stands in its messages.
+fn is_of_another(path: &Path) -> bool {
+    let (Ok(link), Ok(target)) = (fs::symlink_metadata(path), fs::metadata(path)) else { return false };
+    link.is_symlink() && link.uid() != 0 && link.uid() != target.uid()
 }
 
 fn is_missing(error: &io::Error) -> bool {

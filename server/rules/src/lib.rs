@@ -38,7 +38,7 @@ pub use catalog::{
     AskFallback, Catalog, DefaultRule, DeferFallback, Fallbacks, ModifyFallback, Source, SourceState, TierPolicy,
 };
 pub use claude::{javascript_pattern, plugin_root};
-pub use disk::{MAX_FILE_BYTES, MAX_FILES, fingerprint};
+pub use disk::{MAX_FILE_BYTES, MAX_FILES, NotRead, fingerprint, read_regular};
 pub use event::{Block, EVENTS, Event, Modifies, Subject, UnknownEvent};
 pub use file::Format;
 pub use groups::{Groups, Lacking};
@@ -51,7 +51,7 @@ pub use offered::{
     OfferedTotal,
 };
 pub use policy::Policy;
-pub use problem::{Problem, Severity};
+pub use problem::{Problem, Severity, one_line};
 pub use program::{CallFacts, CallVariables};
 pub use rule::{
     Allow, Answer, CommandHandler, Decide, Handler, HttpHandler, Mode, OnError, Program, Protocol, Rule, RunOn, Shell,

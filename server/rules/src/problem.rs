@@ -50,7 +50,7 @@ impl Severity {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.file.as_os_str().is_empty() {
-            write!(f, "{}", self.file.display())?;
+            f.write_str(&one_line(&self.file.display().to_string()))?;
             if let Some(place) = self.place {
                 write!(f, ":{}:{}", place.line, place.column)?;
             }
@@ -61,6 +61,16 @@ impl fmt::Display for Problem {
         }
         f.write_str(&self.message)
     }
+}
+
+/// `text` without control characters, so that it neither begins a line of its own nor writes to a terminal.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for char in text.chars() {
+        if char.is_control() { line.extend(char.escape_debug()) } else { line.push(char) }
+    }
+    line
 }
 
 /// Something wrong or odd in the text of one file, before it is known which file that is.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use hookd_json::{Entry, Node, Tree};
 
-use crate::problem::{Issues, KeyPath};
+use crate::problem::{Issues, KeyPath, one_line};
 
 /// The keys that an object may have.
 pub(crate) struct Object {
@@ -465,14 +465,8 @@ pub(crate) fn did_you_mean<'k>(word: &str, known: impl Iterator<Item = &'k str>)
 
 /// `text` for a message: one line, and not too long.
 pub(crate) fn shown(text: &str) -> String {
-    let mut shown = String::new();
-    for char in text.chars().take(128) {
-        if char.is_control() {
-            shown.extend(char.escape_debug());
-        } else {
-            shown.push(char);
-        }
-    }
+    let cut = text.char_indices().nth(128).map_or(text.len(), |(at, _)| at);
+    let mut shown = one_line(text.get(..cut).unwrap_or(text));
     if text.chars().nth(128).is_some() {
         shown.push('…');
     }

@@ -1,6 +1,7 @@
 //! One connection of a caller, from its first byte to its end.
 
 mod batch;
+mod limit;
 mod preface;
 
 use std::{
@@ -25,6 +26,7 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 use tracing::debug;
 
+pub use self::limit::ConnectionLimit;
 use self::{batch::Batch, preface::Speaks};
 use super::{
     layers::Answer,
@@ -45,6 +47,24 @@ const HEAD_LIMIT: Duration = Duration::from_secs(120);
 const HEAD_BYTES: usize = 64 << 10;
 /// Headers of a request in HTTP/1.1.
 const HEADERS: usize = 100;
+/// Headers of a call in HTTP/2, in bytes as RFC 9113 counts them (32 more for each). What is kept of more is nothing: such a
+/// call is refused, and a peer that goes on sending them (CONTINUATION) loses its connection. Tokens of identity providers
+/// that list groups take some 16 KiB.
+const HEADER_LIST_BYTES: u32 = 32 << 10;
+/// Remembered headers of a connection, in bytes; the default of the protocol. A peer can name each of them again by one
+/// byte, and what that becomes counts under [`HEADER_LIST_BYTES`].
+const HEADER_TABLE_BYTES: u32 = 4 << 10;
+/// Size of a frame, in bytes: the least that the protocol permits, so that no frame keeps others waiting for long.
+const FRAME_BYTES: u32 = 16 << 10;
+/// What a peer may send before it was read, on a call and on its connection, in bytes: what one connection can take of the
+/// memory without any call being looked at. As much for both: bodies are read as they come, so none holds up others.
+const WINDOW_BYTES: u32 = 1 << 20;
+/// What is kept of an answer that its peer does not read, in bytes for each call; the rest of it is not made into frames.
+const SEND_BUFFER_BYTES: usize = 256 << 10;
+/// Calls that this side has to end because the peer broke the protocol on them; one more and the connection is closed.
+/// Else such a peer would have calls begun and ended without ever being over [`Http2Settings::max_concurrent_streams`]. A
+/// peer that keeps to the protocol has few: what it goes on sending after an early answer. The default of the library.
+const BROKEN_CALLS: usize = 1024;
 
 /// How connections are served.
 #[derive(Debug, Clone)]
@@ -59,6 +79,8 @@ pub struct Connections {
     pub drain: Drain,
     /// Every connection that is open.
     pub open: TaskTracker,
+    /// How many may be.
+    pub limit: Arc<ConnectionLimit>,
 }
 
 /// What a connection has shown of its peer before the first call.
@@ -87,8 +109,11 @@ impl Connections {
                 () = self.drain.closing().cancelled() => return,
                 accepted = listener.accept() => accepted,
             };
+            // One too many is closed at once: whoever waits for an answer that does not come would learn less.
+            let Some(counted) = self.limit.count(peer) else { continue };
             let (connections, service) = (self.clone(), Arc::clone(&service));
             self.open.spawn(async move {
+                let _counted = counted;
                 let plain = || service(Arrived { peer, certificates: None });
                 match (stream, connections.tls.clone()) {
                     (Stream::Unix(stream), _) => connections.serve(stream, plain()).await,
@@ -167,6 +192,13 @@ impl Connections {
             .keep_alive_interval(self.http2.keepalive_interval)
             .keep_alive_timeout(self.http2.keepalive_timeout)
             .max_concurrent_streams(self.http2.max_concurrent_streams)
+            .max_header_list_size(HEADER_LIST_BYTES)
+            .header_table_size(HEADER_TABLE_BYTES)
+            .max_frame_size(FRAME_BYTES)
+            .initial_stream_window_size(WINDOW_BYTES)
+            .initial_connection_window_size(WINDOW_BYTES)
+            .max_send_buf_size(SEND_BUFFER_BYTES)
+            .max_local_error_reset_streams(BROKEN_CALLS)
             .max_pending_accept_reset_streams(given_up_unseen(self.http2.max_concurrent_streams))
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
@@ -247,7 +279,11 @@ mod tests {
     use tonic::body::Body;
 
     use super::*;
-    use crate::settings::{TlsSettings, TlsVersion};
+    use crate::{
+        record::Recorder,
+        settings::{TlsSettings, TlsVersion},
+        telemetry::DecisionLog,
+    };
 
     const POST: &[u8] = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\ny";
 
@@ -319,6 +355,7 @@ mod tests {
             longest_call: second.saturating_mul(60),
             drain: drain.clone(),
             open: TaskTracker::new(),
+            limit: Arc::new(ConnectionLimit::new(8, 8, Arc::new(Recorder::new(DecisionLog::silent(), None)))),
         };
         (connections, drain)
     }

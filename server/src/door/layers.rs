@@ -60,13 +60,13 @@ impl Layers {
             // Above the places, so that nobody holds one who may not, or whose proof is waited for.
             .layer(authentication::layer(visitor))
             // Last, so that a place is held only while the call is evaluated.
-            .layer(in_flight::layer(Arc::clone(&self.places)))
+            .layer(in_flight::layer(Arc::clone(&self.places), self.message_bytes))
             .service(routes)
     }
 }
 
 /// Whether a call is one to evaluate. Health, reflection and administration are not held up by load.
-fn is_evaluation(request: &http::Request<Body>) -> bool {
+fn is_evaluation<B>(request: &http::Request<B>) -> bool {
     request.uri().path().starts_with("/hookd.v1.HookService/")
 }
 
@@ -76,7 +76,7 @@ fn is_lasting<B>(request: &http::Request<B>) -> bool {
 }
 
 /// What the arrival knows of a call.
-fn call_of(request: &http::Request<Body>) -> Option<Call> {
+fn call_of<B>(request: &http::Request<B>) -> Option<Call> {
     request.extensions().get().cloned()
 }
 

@@ -15,15 +15,24 @@ use governor::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::{model::Identity, record::Recorder, rpc::status::NotJudged, settings::TenantRate};
+use super::arrivals::{Arrivals, Arriving};
+use crate::{
+    model::Identity,
+    record::Recorder,
+    settings::TenantRate,
+    telemetry::call::{Call, NoPlace},
+};
 
 /// After so many tenants those that have been quiet are forgotten.
 const REMEMBERED: usize = 10_000;
 
-/// Places for calls that are evaluated, over all connections. A call that finds none is shed at once.
+/// Places for calls that are evaluated, over all connections, and as much room for those that are not there whole. A call
+/// that finds none is shed at once.
 #[derive(Debug)]
 pub struct Places {
+    all: usize,
     free: Arc<Semaphore>,
+    arrivals: Arc<Arrivals>,
     rates: Option<Rates<MonotonicClock>>,
     recorder: Arc<Recorder>,
 }
@@ -39,24 +48,64 @@ struct Rates<C: Clock> {
 }
 
 impl Places {
-    /// The places of `free`. `rate`: how many calls a tenant may make, where that is bounded.
+    /// `all` places. `rate`: how many calls a tenant may make, where that is bounded.
     #[must_use]
-    pub fn new(free: Arc<Semaphore>, rate: Option<TenantRate>, recorder: Arc<Recorder>) -> Self {
-        Self { free, rates: rate.map(|rate| Rates::new(rate, MonotonicClock)), recorder }
+    pub fn new(all: usize, rate: Option<TenantRate>, recorder: Arc<Recorder>) -> Self {
+        Self {
+            all,
+            free: Arc::new(Semaphore::new(all)),
+            arrivals: Arc::new(Arrivals::new(all)),
+            rates: rate.map(|rate| Rates::new(rate, MonotonicClock)),
+            recorder,
+        }
     }
 
-    /// Takes a place for a call of `caller`'s.
+    /// Takes a place for `call`, which is there whole.
     ///
     /// # Errors
-    /// [`NotJudged::RateLimited`] and [`NotJudged::Shed`]; both are counted.
-    pub fn enter(&self, caller: &Identity) -> Result<OwnedSemaphorePermit, NotJudged> {
+    /// [`NoPlace`]; counted.
+    pub fn enter(&self, call: &Call) -> Result<OwnedSemaphorePermit, NoPlace> {
         if let Some(rates) = &self.rates {
-            rates.count(caller).inspect_err(|_| self.recorder.rate_limited())?;
+            rates.count(&call.identity).inspect_err(|_| self.recorder.rate_limited())?;
         }
         Arc::clone(&self.free).try_acquire_owned().map_err(|_| {
             self.recorder.shed();
-            NotJudged::Shed
+            NoPlace::Shed
         })
+    }
+
+    /// Takes `call` into the room for those that are not there whole. It has to leave when it has to give way.
+    #[must_use]
+    pub fn arriving(&self, call: &Call) -> Arriving {
+        self.arrivals.enter(call)
+    }
+
+    /// Waits in that room until `call` is there `whole`.
+    ///
+    /// # Errors
+    /// [`NoPlace::Shed`] where it had to give way to another; counted.
+    pub async fn arrive<T>(&self, call: &Call, whole: impl Future<Output = T>) -> Result<T, NoPlace> {
+        let arriving = self.arriving(call);
+        tokio::select! {
+            biased;
+            whole = whole => Ok(whole),
+            () = arriving.gives_way().cancelled() => {
+                self.recorder.shed();
+                Err(NoPlace::Shed)
+            }
+        }
+    }
+
+    /// How many places are taken.
+    #[must_use]
+    pub fn taken(&self) -> usize {
+        self.all.saturating_sub(self.free.available_permits())
+    }
+
+    /// How many calls are not there whole.
+    #[must_use]
+    pub fn count_arriving(&self) -> usize {
+        self.arrivals.count()
     }
 }
 
@@ -68,13 +117,13 @@ impl<C: Clock + Clone> Rates<C> {
         Self { limiter, clock, hasher: RandomState::new(), rate }
     }
 
-    fn count(&self, caller: &Identity) -> Result<(), NotJudged> {
+    fn count(&self, caller: &Identity) -> Result<(), NoPlace> {
         let Some(tenant) = caller.tenant() else { return Ok(()) };
         let counted = self.limiter.check_key(&self.hasher.hash_one(tenant));
         if self.limiter.len() > REMEMBERED {
             self.limiter.retain_recent();
         }
-        counted.map_err(|not_until| NotJudged::RateLimited {
+        counted.map_err(|not_until| NoPlace::RateLimited {
             calls_per_second: self.rate.calls_per_second,
             retry_after: not_until.wait_time_from(self.clock.now()).max(Duration::from_millis(1)),
         })
@@ -97,8 +146,8 @@ mod tests {
         let clock = FakeRelativeClock::default();
         let rates = Rates::new(TenantRate { calls_per_second: 2, burst: 3 }, clock.clone());
         let of_a = || rates.count(&caller(Some("a")));
-        let refused = Err(NotJudged::RateLimited { calls_per_second: 2, retry_after: Duration::from_millis(500) });
-        assert_eq!([of_a(), of_a(), of_a(), of_a()], [Ok(()), Ok(()), Ok(()), refused.clone()]);
+        let refused = Err(NoPlace::RateLimited { calls_per_second: 2, retry_after: Duration::from_millis(500) });
+        assert_eq!([of_a(), of_a(), of_a(), of_a()], [Ok(()), Ok(()), Ok(()), refused]);
         assert_eq!(rates.count(&caller(Some("b"))), Ok(()));
         assert!((0..10).all(|_| rates.count(&caller(None)) == Ok(())), "without a tenant there is no bound");
         clock.advance(Duration::from_millis(500));

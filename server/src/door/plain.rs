@@ -6,11 +6,11 @@ mod body;
 mod guard;
 mod hosts;
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::FutureExt as _;
 use http::{HeaderMap, HeaderValue, Request, Version, header, request::Parts};
-use hyper::body::{Body as _, Incoming};
+use hyper::body::{Body as _, Bytes, Incoming};
 use tokio::{
     sync::Semaphore,
     time::{timeout, timeout_at},
@@ -166,24 +166,32 @@ impl<H: Handlers> PlainHttp<H> {
         body: Incoming,
     ) -> Result<Reply, NotJudged> {
         if let Err(not_judged) = known {
-            self.see_event(asked, body).await;
+            self.see_event(asked, body::whole(body, self.message_bytes)).await;
             return Err(not_judged);
         }
-        let place = match self.places.enter(&call.identity) {
-            Ok(place) => place,
-            Err(not_judged) => {
-                self.see_event(asked, body).await;
-                return Err(not_judged);
-            }
-        };
         if waits_to_send(head) && body.size_hint().lower() > to_u64(self.message_bytes) {
             return Err(NotJudged::TooLarge(self.message_bytes));
         }
         let limit = asked.deadline(self.default_deadline).min(self.default_deadline);
         let end = call.arrived.checked_add(limit).unwrap_or(call.arrived);
-        let whole = timeout_at(end, body::whole(body, self.message_bytes)).await.map_err(|_| NotJudged::TooSlow)??;
-        let request = asked.read(&whole)?;
+        let mut reading = pin!(async {
+            timeout_at(end, body::whole(body, self.message_bytes)).await.map_err(|_| NotJudged::TooSlow)?
+        });
+        let whole = match reading.as_mut().now_or_never() {
+            Some(whole) => whole?,
+            None => match self.places.arrive(call, reading.as_mut()).await {
+                Ok(whole) => whole?,
+                Err(no_place) => {
+                    self.see_event(asked, reading).await;
+                    return Err(no_place.into());
+                }
+            },
+        };
+        // First, since the form of whatever comes now depends on its event.
+        let request = asked.read(&whole);
         drop(whole);
+        let place = self.places.enter(call)?;
+        let request = request?;
         let traceparent = head.headers.get("traceparent").and_then(|header| header.to_str().ok());
         // Only now is it known of which event the call is.
         let deadline = asked.deadline(self.default_deadline);
@@ -193,13 +201,13 @@ impl<H: Handlers> PlainHttp<H> {
     }
 
     /// Reads the body of a call that is not judged, where the form of its answer depends on it.
-    async fn see_event(&self, asked: &Asked, body: Incoming) {
+    async fn see_event(&self, asked: &Asked, reading: impl Future<Output = Result<Bytes, NotJudged>>) {
         if let Asked::Trigger(_) = asked {
             return;
         }
         let reading = async {
             let _turn = self.shed.acquire().await;
-            body::whole(body, self.message_bytes).await
+            reading.await
         };
         if let Ok(Ok(whole)) = timeout(SHED_LIMIT, reading).await {
             // What is wrong with it matters no more.

@@ -49,6 +49,9 @@ pub(super) struct Metrics {
     authentications: Family<Authentication, Counter>,
     issuer_keys: Family<IssuerKeys, Counter>,
     in_flight: Gauge,
+    arriving: Gauge,
+    connections: Gauge,
+    refused_connections: Family<Limited, Counter>,
     background: Gauge,
     children: Gauge,
     child_queue: Gauge,
@@ -142,6 +145,11 @@ struct IssuerKeys {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Limited {
+    limit: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Revision {
     revision: Arc<str>,
 }
@@ -168,6 +176,9 @@ impl Metrics {
             authentications: Family::default(),
             issuer_keys: Family::default(),
             in_flight: Gauge::default(),
+            arriving: Gauge::default(),
+            connections: Gauge::default(),
+            refused_connections: Family::default(),
             background: Gauge::default(),
             children: Gauge::default(),
             child_queue: Gauge::default(),
@@ -185,6 +196,10 @@ impl Metrics {
             audit: AuditMetrics::default(),
             otlp: OtlpMetrics::default(),
         };
+        // There from the first scrape on, so that the first refusal shows as a change.
+        for limit in ["all", "address"] {
+            metrics.refused_connections.get_or_create(&Limited { limit }).inc_by(0);
+        }
         metrics.register();
         metrics.audit.register(&mut metrics.registry);
         metrics.otlp.register(&mut metrics.registry);
@@ -208,6 +223,10 @@ impl Metrics {
 
     pub(super) fn shed(&self) {
         self.shed.inc();
+    }
+
+    pub(super) fn connection_refused(&self, limit: &'static str) {
+        self.refused_connections.get_or_create(&Limited { limit }).inc();
     }
 
     pub(super) fn rate_limited(&self) {
@@ -287,6 +306,8 @@ impl Metrics {
         }
         if let Some(gauges) = &*self.gauges.lock().unwrap_or_else(PoisonError::into_inner) {
             self.in_flight.set(whole((gauges.in_flight)()));
+            self.arriving.set(whole((gauges.arriving)()));
+            self.connections.set(whole((gauges.connections)()));
             self.background.set(whole((gauges.background)()));
             self.children.set(whole((gauges.children)()));
             self.child_queue.set(whole((gauges.child_queue)()));
@@ -354,6 +375,13 @@ impl Metrics {
             self.issuer_keys.clone(),
         );
         r.register("in_flight_calls", "Calls being evaluated", self.in_flight.clone());
+        r.register("arriving_calls", "Calls that are not there whole yet", self.arriving.clone());
+        r.register("connections", "Connections of callers", self.connections.clone());
+        r.register(
+            "refused_connections",
+            "Connections that were one too many, in all or of one address",
+            self.refused_connections.clone(),
+        );
         r.register("background_handlers", "Handlers in the background", self.background.clone());
         r.register("child_processes", "Child processes alive", self.children.clone());
         r.register("child_queue_length", "Commands that wait for a free child process", self.child_queue.clone());

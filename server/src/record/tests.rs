@@ -152,6 +152,8 @@ async fn loads_are_counted_and_the_catalog_shows() {
     let recorder = Recorder::new(DecisionLog::silent(), None);
     recorder.watch(Gauges {
         in_flight: Box::new(|| 1),
+        arriving: Box::new(|| 7),
+        connections: Box::new(|| 8),
         background: Box::new(|| 2),
         children: Box::new(|| 3),
         child_queue: Box::new(|| 4),
@@ -165,6 +167,8 @@ async fn loads_are_counted_and_the_catalog_shows() {
         "hookd_catalog",
         "hookd_rules",
         "hookd_in_",
+        "hookd_arriving",
+        "hookd_connections",
         "hookd_background",
         "hookd_child",
         "hookd_handler_slots",
@@ -176,10 +180,12 @@ async fn loads_are_counted_and_the_catalog_shows() {
     assert_eq!(
         there,
         [
+            "hookd_arriving_calls 7",
             "hookd_background_handlers 2",
             &format!("hookd_catalog_info{{revision=\"{}\"}} 1", live.current().revision),
             "hookd_child_processes 3",
             "hookd_child_queue_length 4",
+            "hookd_connections 8",
             "hookd_handler_slots_in_use 5",
             "hookd_in_flight_calls 1",
             "hookd_open_breakers 6",

@@ -10,6 +10,8 @@ use super::status::{NotJudged, Violation};
 use crate::model::{Caller, Capabilities, Capability, Event, Form, Identity, Session, Subject, ToolCall, Trigger};
 
 const MAX_TOOL_BYTES: usize = 512;
+/// Of what matchers test, so that no pattern takes long over it. Names of files are shorter.
+const MAX_SUBJECT_BYTES: usize = 512;
 const MAX_ID_BYTES: usize = 1024;
 const MAX_PATH_BYTES: usize = 4096;
 const MAX_LABELS: usize = 64;
@@ -59,6 +61,11 @@ pub fn parse(request: v1::TriggerRequest, arrival: Arrival) -> Result<Trigger, N
         return Err(NotJudged::Invalid(check.violations));
     }
     let subject = payload_subject(event, &payload, caller.as_ref());
+    if let Some(subject) = subject.as_ref().filter(|subject| subject.len() > MAX_SUBJECT_BYTES) {
+        let description =
+            format!("what matchers test in it has {} bytes, at most {MAX_SUBJECT_BYTES} are taken", subject.len());
+        return Err(NotJudged::Invalid(vec![Violation { field: "payload_json".to_owned(), description }]));
+    }
     Ok(Trigger {
         event_name: Arc::from(request.event),
         event,

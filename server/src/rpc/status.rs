@@ -7,7 +7,10 @@ use hookd_rules::Lacking;
 use tonic::{Code, Status, metadata::MetadataMap};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-use crate::model::{Permission, Unproven};
+use crate::{
+    model::{Permission, Unproven},
+    telemetry::call::NoPlace,
+};
 
 /// Metadata key that every status of hookd's own carries: one without it comes from the transport (design §8).
 pub const DECISION_ID: &str = "hookd-decision-id";
@@ -82,6 +85,17 @@ pub struct Told {
     pub info: HashMap<String, String>,
     /// When to try again; only where another try can help.
     pub retry_after: Option<Duration>,
+}
+
+impl From<NoPlace> for NotJudged {
+    fn from(no_place: NoPlace) -> Self {
+        match no_place {
+            NoPlace::Shed => Self::Shed,
+            NoPlace::RateLimited { calls_per_second, retry_after } => {
+                Self::RateLimited { calls_per_second, retry_after }
+            }
+        }
+    }
 }
 
 impl NotJudged {

@@ -1,14 +1,10 @@
 //! The settings file, as the layer between defaults and environment.
 
-use std::{
-    fs::{self, File},
-    io::{self, Read as _},
-    path::Path,
-};
+use std::path::Path;
 
 use config::{FileFormat, FileSourceString};
 use hookd_json::Value;
-use hookd_rules::Format;
+use hookd_rules::{Format, NotRead, read_regular};
 
 /// How large it may be, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
@@ -46,17 +42,11 @@ pub(super) fn layer(path: &Path) -> Result<Option<Layer>, String> {
 }
 
 fn read(path: &Path) -> Result<String, String> {
-    let cannot = |error: io::Error| error.to_string();
-    // Looked at before it is opened: opening a pipe would wait for its other end.
-    if !fs::metadata(path).map_err(cannot)?.is_file() {
-        return Err("not a regular file".to_owned());
-    }
-    let mut text = String::new();
-    File::open(path).map_err(cannot)?.take(MAX_BYTES.saturating_add(1)).read_to_string(&mut text).map_err(cannot)?;
-    if u64::try_from(text.len()).is_ok_and(|len| len > MAX_BYTES) {
-        return Err(format!("more than {MAX_BYTES} bytes"));
-    }
-    Ok(text)
+    let bytes = read_regular(path, MAX_BYTES).map_err(|error| match error {
+        NotRead::TooLarge => format!("more than {MAX_BYTES} bytes"),
+        error => error.to_string(),
+    })?;
+    String::from_utf8(bytes).map_err(|_| "not UTF-8".to_owned())
 }
 
 fn endless_number(value: &Value) -> Option<String> {

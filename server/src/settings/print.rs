@@ -48,6 +48,8 @@ pub(super) fn tree(settings: &Settings) -> Value {
             "children": limits.children,
             "child_queue": limits.child_queue,
             "async_in_flight": limits.async_in_flight,
+            "connections": limits.connections,
+            "connections_of_one_address": limits.connections_of_one_address,
             "message_bytes": size(limits.message_bytes),
             "output_bytes": size(limits.output_bytes),
         },

@@ -45,7 +45,7 @@ pub(super) fn read(origin: &Origin) -> Result<Settings, SettingsError> {
         working_directory: &origin.working_directory,
         problems: Vec::new().into(),
     };
-    let table = merged(file.as_deref(), &origin.environment).map_err(|message| SettingsError(vec![message]))?;
+    let table = merged(file.as_deref(), &origin.environment).map_err(|message| SettingsError::new(vec![message]))?;
     let settings = resolve(Section::top(&reading, table), &origin.working_directory);
     reading.finish(settings)
 }
@@ -234,6 +234,8 @@ fn limits(mut section: Section<'_, '_>) -> Limits {
         children: section.count("children", 64),
         child_queue: section.count("child_queue", 256),
         async_in_flight: section.count("async_in_flight", 256),
+        connections: section.count("connections", 16_384),
+        connections_of_one_address: section.count("connections_of_one_address", 4096),
         message_bytes: section.message_size("message_bytes", 4 * MIB),
         output_bytes: section.size("output_bytes", MIB),
     };

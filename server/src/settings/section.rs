@@ -43,7 +43,7 @@ impl<'o> Reading<'o> {
     /// Everything that is wrong.
     pub(super) fn finish<T>(self, value: T) -> Result<T, SettingsError> {
         let problems = self.problems.into_inner();
-        if problems.is_empty() { Ok(value) } else { Err(SettingsError(problems)) }
+        if problems.is_empty() { Ok(value) } else { Err(SettingsError::new(problems)) }
     }
 
     /// Notes what is wrong with the value at `key`.

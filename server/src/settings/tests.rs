@@ -113,6 +113,8 @@ fn without_a_file_everything_has_its_default() {
       children: 64
       child_queue: 256
       async_in_flight: 256
+      connections: 16384
+      connections_of_one_address: 4096
       message_bytes: "4MiB"
       output_bytes: "1MiB"
     bulkheads:
@@ -209,6 +211,13 @@ fn commands_can_be_held_in() {
     };
     assert_eq!(settings.commands, expected);
     assert_eq!(read("s.yaml", &settings.to_yaml(), &[]), Ok(settings));
+}
+
+#[test]
+fn a_problem_is_one_line_whatever_its_key_holds() {
+    let problem = read("s.yaml", "limits: { \"a\\nready\\e[2J\": 1 }", &[]).unwrap_err();
+    assert!(problem.starts_with(r"s.yaml: limits.a\nready\u{1b}[2J: unknown key"), "{problem}");
+    assert_eq!(problem.lines().count(), 1);
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 use std::{
     any::Any,
-    net::IpAddr,
+    fmt::Debug,
+    net::{IpAddr, Ipv6Addr},
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use tokio::time::Instant;
@@ -41,9 +42,55 @@ pub enum Peer {
 #[derive(Debug, Clone, Default)]
 pub struct Lasting {
     /// Its places, counts and the like: given back when they are dropped.
-    pub kept: Vec<Arc<dyn Any + Send + Sync>>,
+    pub kept: Vec<Kept>,
     /// Says when it has to end at once.
     pub cutting: CancellationToken,
+    /// What it has to pass when it is there whole. `None`: nothing.
+    pub threshold: Option<Arc<dyn Threshold>>,
+}
+
+/// Something that is given back when it is dropped.
+pub type Kept = Arc<dyn Any + Send + Sync>;
+
+/// What is between a call that arrives and the places of those that are evaluated.
+pub trait Threshold: Debug + Send + Sync {
+    /// Cancelled when the call has to make room for others before it is there whole. It is [`NoPlace::Shed`] then.
+    fn gives_way(&self) -> &CancellationToken;
+
+    /// The call is there whole and takes a place.
+    ///
+    /// # Errors
+    /// [`NoPlace`]; counted.
+    fn pass(&self) -> Result<Kept, NoPlace>;
+}
+
+/// Why a call gets no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoPlace {
+    /// None was free.
+    Shed,
+    /// The caller's tenant made more calls than it may.
+    RateLimited {
+        /// What it may.
+        calls_per_second: u32,
+        /// When it may make the next one.
+        retry_after: Duration,
+    },
+}
+
+impl Peer {
+    /// The network of a peer on another machine, of whose addresses whoever has one has all: an address of IPv4, the
+    /// first half of one of IPv6.
+    #[must_use]
+    pub fn network(self) -> Option<IpAddr> {
+        match self {
+            Self::Local | Self::Remote(None) => None,
+            Self::Remote(Some(IpAddr::V4(address))) => Some(address.into()),
+            Self::Remote(Some(IpAddr::V6(address))) => {
+                Some(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into())
+            }
+        }
+    }
 }
 
 impl Call {

@@ -3,15 +3,13 @@
 use std::{
     borrow::Cow,
     collections::VecDeque,
-    fs::{self, File},
-    io::Read as _,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use arc_swap::ArcSwapOption;
-use hookd_rules::ValuePart;
+use hookd_rules::{NotRead, ValuePart, read_regular};
 use secrecy::{ExposeSecret as _, SecretString};
 
 /// What stands in the place of a secret.
@@ -114,25 +112,17 @@ pub fn within_quotes(text: &str) -> String {
 }
 
 fn read(path: &Path) -> Result<String, String> {
-    let cannot = |error: std::io::Error| error.to_string();
-    // Looked at before it is opened: opening a pipe would wait for its other end.
-    if !fs::metadata(path).map_err(cannot)?.is_file() {
-        return Err("not a regular file".to_owned());
-    }
-    let mut text = String::new();
-    File::open(path)
-        .map_err(cannot)?
-        .take(MAX_FILE_BYTES.saturating_add(1))
-        .read_to_string(&mut text)
-        .map_err(cannot)?;
-    if u64::try_from(text.len()).is_ok_and(|len| len > MAX_FILE_BYTES) {
-        return Err(format!("more than {MAX_FILE_BYTES} bytes"));
-    }
-    Ok(text)
+    let bytes = read_regular(path, MAX_FILE_BYTES).map_err(|error| match error {
+        NotRead::TooLarge => format!("more than {MAX_FILE_BYTES} bytes"),
+        error => error.to_string(),
+    })?;
+    String::from_utf8(bytes).map_err(|_| "not UTF-8".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn env(value: &str) -> ValuePart {

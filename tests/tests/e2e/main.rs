@@ -32,6 +32,8 @@ mod gate;
 #[cfg(test)]
 mod held_in;
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod http_hooks;
 #[cfg(test)]
 mod identity;

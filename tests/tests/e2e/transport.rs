@@ -304,20 +304,23 @@ async fn a_caller_may_give_up_every_call_that_it_has_open_and_keeps_its_connecti
 }
 
 #[tokio::test]
-async fn a_request_that_does_not_arrive_gives_its_place_back() {
+async fn a_request_that_does_not_arrive_takes_no_place() {
     let hookd = Hookd::builder()
         .managed(decide("block"))
-        .settings(json!({ "limits": { "in_flight": 1, "default_deadline": "1s" } }))
+        .settings(json!({ "limits": { "in_flight": 2, "default_deadline": "1s" } }))
         .start()
         .await;
     let mut stuck = RawHttp2::idle(hookd.address()).await;
     stuck.begin_call(1, "/hookd.v1.HookService/Trigger").await;
     stuck.send_half_a_message(1, &[0; 100]).await;
-    eventually("it has the place", async || (hookd.metric("hookd_in_flight_calls").await == 1.0).then_some(())).await;
+    eventually("it is on its way", async || (hookd.metric("hookd_arriving_calls").await == 1.0).then_some(())).await;
+    let deadline = Duration::from_secs(30);
+    let answer = hookd.trigger(hookd_tests::with_deadline(pre_tool_use("Bash", json!({})), deadline)).await;
+    assert_eq!(answer.verdict(), v1::Verdict::Block);
+    assert_eq!(hookd.metric("hookd_in_flight_calls").await, 0.0, "it has no place");
     let end = Frame::Headers { stream: 1, end: true };
     assert_eq!(stuck.until(|frame| *frame == end).await, Some(end));
     let timed_out = r#"hookd_calls_total{event="",verdict="",tier="",status="deadline_exceeded"}"#;
     assert_eq!(hookd.metric(timed_out).await, 1.0);
-    let answer = hookd.trigger(hookd_tests::with_deadline(pre_tool_use("Bash", json!({})), Duration::from_secs(30)));
-    assert_eq!(answer.await.verdict(), v1::Verdict::Block);
+    assert_eq!(hookd.metric("hookd_arriving_calls").await, 0.0);
 }

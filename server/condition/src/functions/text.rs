@@ -4,7 +4,8 @@
 //! of them could become the same.
 
 use hookd_json::{Json, Map, Value};
-use regex::Regex;
+
+use crate::pattern::Bounded;
 
 /// The most that `redact` may make, in bytes.
 const MAX_REDACTED: usize = 16 << 20;
@@ -36,12 +37,12 @@ pub(crate) fn any_match<E>(value: &Json<'_>, matches: &mut impl FnMut(&str) -> R
 ///
 /// # Errors
 /// It would get too large.
-pub(crate) fn redact(value: &Json<'_>, regex: &Regex, with: &str) -> Result<Value, String> {
+pub(crate) fn redact(value: &Json<'_>, regex: &Bounded, with: &str) -> Result<Value, String> {
     Redactor { regex, with, made: 0 }.value(value)
 }
 
 struct Redactor<'r> {
-    regex: &'r Regex,
+    regex: &'r Bounded,
     with: &'r str,
     made: usize,
 }
@@ -62,7 +63,7 @@ impl Redactor<'_> {
     fn text(&mut self, text: &str) -> Result<String, String> {
         let mut redacted = String::new();
         let mut done = 0;
-        for found in self.regex.find_iter(text) {
+        for found in self.regex.for_text(text)?.find_iter(text) {
             redacted.push_str(text.get(done..found.start()).unwrap_or_default());
             redacted.push_str(self.with);
             done = found.end();

@@ -23,7 +23,7 @@ use crate::{
     Facts,
     functions::{Range, ShellTexts, any_match, glob_pattern, host, redact, under},
     number,
-    pattern::{self, Pattern},
+    pattern::{self, Bounded, Pattern},
 };
 
 /// How many elements all macros of one evaluation may walk together.
@@ -280,7 +280,7 @@ fn with_pattern<T>(
     function: &str,
     to_regex: impl FnOnce(&str) -> Result<String, String>,
     literal: impl FnOnce(&Arc<Pattern>) -> Result<T, ExecutionError>,
-    fresh: impl FnOnce(&regex::Regex) -> Result<T, ExecutionError>,
+    fresh: impl FnOnce(&Bounded) -> Result<T, ExecutionError>,
 ) -> Result<T, ExecutionError> {
     if let Some(Constant::Pattern(pattern)) = arguments.get(1).and_then(|argument| argument.downcast_ref::<Constant>())
     {
@@ -301,7 +301,7 @@ fn call_matches<'b, 'v>(arguments: Arguments<'b, 'v>) -> Given<'b, 'v> {
         "matches",
         as_is,
         |pattern| pattern.is_match(subject).map_err(|error| failed(error.0)),
-        |regex| Ok(regex.is_match(subject)),
+        |regex| regex.is_match(subject).map_err(failed),
     )?;
     Ok(boolean(found))
 }
@@ -313,7 +313,7 @@ fn call_glob<'b, 'v>(arguments: Arguments<'b, 'v>) -> Given<'b, 'v> {
         "glob",
         glob_pattern,
         |pattern| pattern.is_match(subject).map_err(|error| failed(error.0)),
-        |regex| Ok(regex.is_match(subject)),
+        |regex| regex.is_match(subject).map_err(failed),
     )?;
     Ok(boolean(found))
 }
@@ -327,7 +327,7 @@ fn call_any_match<'b, 'v>(arguments: Arguments<'b, 'v>) -> Given<'b, 'v> {
         "anyMatch",
         as_is,
         |pattern| any_match(&value, &mut |text| pattern.is_match(text)).map_err(|error| failed(error.0)),
-        |regex| any_match(&value, &mut |text| Ok(regex.is_match(text))),
+        |regex| any_match(&value, &mut |text| regex.is_match(text)).map_err(failed),
     )?;
     Ok(boolean(found))
 }

@@ -15,7 +15,7 @@ use crate::{
     disk::{Found, RuleFile, read_source},
     file::{Context, DefaultDraft, FileDraft, Patterns, RuleDraft, compile},
     groups::by_event,
-    problem::Issue,
+    problem::{Issue, one_line},
     revision::revision,
     twins,
 };
@@ -90,7 +90,9 @@ impl<'s> Run<'s> {
         if !self.settings.tiers.get(tier).permits.enabled {
             return Some(format!("`tiers.{tier}.enabled` is false"));
         }
-        self.off.get(&tier).map(|(key, file)| format!("`{key}` in {} switches it off", file.display()))
+        self.off
+            .get(&tier)
+            .map(|(key, file)| format!("`{key}` in {} switches it off", one_line(&file.display().to_string())))
     }
 
     /// Reads one source and adds what it gives.

@@ -1,8 +1,6 @@
-use std::{
-    fs::{self, File},
-    io::{self, Read as _},
-    path::Path,
-};
+use std::path::Path;
+
+use hookd_rules::{NotRead, read_regular};
 
 /// How large such a file may be, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
@@ -12,21 +10,16 @@ const MAX_BYTES: u64 = 1 << 20;
 /// # Errors
 /// Why it cannot be read, as half a line that goes on after "cannot be read: ".
 pub fn read_small_file(path: &Path) -> Result<Vec<u8>, String> {
-    let cannot = |error: io::Error| error.to_string();
-    // Looked at before it is opened: opening a pipe would wait for its other end.
-    if !fs::metadata(path).map_err(cannot)?.is_file() {
-        return Err("not a regular file".to_owned());
-    }
-    let mut bytes = Vec::new();
-    File::open(path).map_err(cannot)?.take(MAX_BYTES.saturating_add(1)).read_to_end(&mut bytes).map_err(cannot)?;
-    if u64::try_from(bytes.len()).is_ok_and(|len| len > MAX_BYTES) {
-        return Err(format!("more than {MAX_BYTES} bytes"));
-    }
-    Ok(bytes)
+    read_regular(path, MAX_BYTES).map_err(|error| match error {
+        NotRead::TooLarge => format!("more than {MAX_BYTES} bytes"),
+        error => error.to_string(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -7,7 +7,7 @@ use std::{
 
 use http::{HeaderMap, HeaderValue, Request};
 use hyper::body::Incoming;
-use tonic::{Code, Status, body::Body};
+use tonic::{Code, Status};
 use tower::{Layer, Service, layer::layer_fn};
 
 use super::{Answer, Answering, is_evaluation, is_lasting, slow_body::SlowBody};
@@ -43,7 +43,7 @@ pub(super) fn layer<S>(
 
 impl<S> Service<Request<Incoming>> for Arrival<S>
 where
-    S: Service<Request<Body>, Response = Answer, Error = Infallible> + Send + 'static,
+    S: Service<Request<SlowBody>, Response = Answer, Error = Infallible> + Send + 'static,
     S::Future: Send + 'static,
 {
     type Response = Answer;
@@ -58,7 +58,7 @@ where
         let mut call = Call::arriving(self.peer);
         // The messages of a stream come one by one until its end, and are waited for under its own deadline.
         let limit = if is_lasting(&request) { Duration::MAX } else { self.arrival_limit };
-        let mut request = request.map(|body| Body::new(SlowBody::new(body, limit)));
+        let mut request = request.map(|body| SlowBody::new(body, limit));
         request.extensions_mut().insert(call.clone());
         let (recorder, counted) = (Arc::clone(&self.recorder), is_evaluation(&request));
         let message_bytes = self.message_bytes;

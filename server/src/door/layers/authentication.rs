@@ -5,10 +5,10 @@ use std::{
 };
 
 use http::Request;
-use tonic::{Status, body::Body};
+use tonic::Status;
 use tower::{Layer, Service, layer::layer_fn};
 
-use super::{Answer, Answering, call_of, refusal};
+use super::{Answer, Answering, call_of, refusal, slow_body::SlowBody};
 use crate::{
     door::identity::{Identified, Visitor},
     model::{Identity, Permission, Unproven},
@@ -27,9 +27,9 @@ pub(super) fn layer<S>(visitor: Arc<Visitor>) -> impl Layer<S, Service = Authent
     layer_fn(move |inner| Authentication { inner, visitor: Arc::clone(&visitor) })
 }
 
-impl<S> Service<Request<Body>> for Authentication<S>
+impl<S> Service<Request<SlowBody>> for Authentication<S>
 where
-    S: Service<Request<Body>, Response = Answer, Error = Infallible, Future = Answering> + Clone + Send + 'static,
+    S: Service<Request<SlowBody>, Response = Answer, Error = Infallible, Future = Answering> + Clone + Send + 'static,
 {
     type Response = Answer;
     type Error = Infallible;
@@ -39,7 +39,7 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, mut request: Request<Body>) -> Answering {
+    fn call(&mut self, mut request: Request<SlowBody>) -> Answering {
         let Some(needed) = permission(request.uri().path()) else { return self.inner.call(request) };
         let visitor = &self.visitor;
         let call = call_of(&request).unwrap_or_else(|| Call::arriving(visitor.peer()));
@@ -101,7 +101,7 @@ fn admitted(
     Err(refused.into())
 }
 
-fn know(request: &mut Request<Body>, identity: &Arc<Identity>) {
+fn know(request: &mut Request<SlowBody>, identity: &Arc<Identity>) {
     if let Some(call) = request.extensions_mut().get_mut::<Call>() {
         call.identity = Arc::clone(identity);
     }

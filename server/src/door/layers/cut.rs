@@ -5,10 +5,9 @@ use std::{
 };
 
 use http::Request;
-use tonic::body::Body;
 use tower::{Layer, Service, layer::layer_fn};
 
-use super::{Answer, Answering, call_of, is_evaluation, is_lasting, refusal};
+use super::{Answer, Answering, call_of, is_evaluation, is_lasting, refusal, slow_body::SlowBody};
 use crate::{drain::Drain, rpc::status::NotJudged, telemetry::call::Lasting};
 
 /// Counts calls for the drain, and answers those that are still running at its limit with `UNAVAILABLE`.
@@ -22,9 +21,9 @@ pub(super) fn layer<S>(drain: Drain) -> impl Layer<S, Service = Cut<S>> {
     layer_fn(move |inner| Cut { inner, drain: drain.clone() })
 }
 
-impl<S> Service<Request<Body>> for Cut<S>
+impl<S> Service<Request<SlowBody>> for Cut<S>
 where
-    S: Service<Request<Body>, Response = Answer, Error = Infallible> + Send + 'static,
+    S: Service<Request<SlowBody>, Response = Answer, Error = Infallible> + Send + 'static,
     S::Future: Send + 'static,
 {
     type Response = Answer;
@@ -35,11 +34,11 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, mut request: Request<Body>) -> Answering {
+    fn call(&mut self, mut request: Request<SlowBody>) -> Answering {
         if is_lasting(&request) {
             // It counts itself, and ends itself at the cut: its headers are only its beginning.
             let (counted, cutting) = (self.drain.call(), self.drain.cutting().clone());
-            request.extensions_mut().insert(Lasting { kept: vec![Arc::new(counted)], cutting });
+            request.extensions_mut().insert(Lasting { kept: vec![Arc::new(counted)], cutting, threshold: None });
             return Box::pin(self.inner.call(request));
         }
         let counted = is_evaluation(&request).then(|| self.drain.call());

@@ -1,34 +1,48 @@
 use std::{
     convert::Infallible,
-    sync::Arc,
-    task::{Context, Poll},
+    future::poll_fn,
+    mem,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, Waker},
 };
 
 use http::Request;
+use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use tower::{Layer, Service, layer::layer_fn};
 
-use super::{Answer, Answering, call_of, is_evaluation, is_lasting, refusal};
+use super::{Answer, Answering, call_of, is_evaluation, is_lasting, refusal, slow_body::SlowBody};
 use crate::{
-    door::places::Places,
+    door::{arrivals::Arriving, places::Places},
     rpc::status::NotJudged,
-    telemetry::call::{Call, Lasting},
+    telemetry::call::{Call, Kept, Lasting, NoPlace, Threshold},
 };
 
-/// Lets so many calls be evaluated at a time, over all connections, and sheds the others at once.
+/// Lets so many calls be evaluated at a time, over all connections, and sheds the others at once. A call has its place from
+/// when it is there whole.
 #[derive(Debug, Clone)]
 pub struct InFlight<S> {
     inner: S,
     places: Arc<Places>,
+    message_bytes: usize,
 }
 
-pub(super) fn layer<S>(places: Arc<Places>) -> impl Layer<S, Service = InFlight<S>> {
-    layer_fn(move |inner| InFlight { inner, places: Arc::clone(&places) })
+/// The threshold of a stream, which knows itself when it is there whole.
+#[derive(Debug)]
+struct Opening {
+    places: Arc<Places>,
+    call: Call,
+    gives_way: CancellationToken,
+    arriving: Mutex<Option<Arriving>>,
 }
 
-impl<S> Service<Request<Body>> for InFlight<S>
+pub(super) fn layer<S>(places: Arc<Places>, message_bytes: usize) -> impl Layer<S, Service = InFlight<S>> {
+    layer_fn(move |inner| InFlight { inner, places: Arc::clone(&places), message_bytes })
+}
+
+impl<S> Service<Request<SlowBody>> for InFlight<S>
 where
-    S: Service<Request<Body>, Response = Answer, Error = Infallible> + Send + 'static,
+    S: Service<Request<Body>, Response = Answer, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send + 'static,
 {
     type Response = Answer;
@@ -39,31 +53,89 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, mut request: Request<Body>) -> Answering {
+    fn call(&mut self, mut request: Request<SlowBody>) -> Answering {
         if !is_evaluation(&request) {
-            return Box::pin(self.inner.call(request));
+            return Box::pin(self.inner.call(request.map(Body::new)));
         }
-        let call = request.extensions().get::<Call>();
         // Above this layer every call was given one.
-        let entered = call.map_or(Err(NotJudged::Internal), |call| self.places.enter(&call.identity));
-        let place = match entered {
-            Ok(place) => place,
-            Err(not_judged) => {
-                let refused = refusal(not_judged, call_of(&request));
-                return Box::pin(async move { Ok(refused) });
+        let Some(call) = call_of(&request) else { return refused(NotJudged::Internal, None) };
+        if is_lasting(&request) {
+            let arriving = self.places.arriving(&call);
+            if let Some(lasting) = request.extensions_mut().get_mut::<Lasting>() {
+                lasting.threshold = Some(Arc::new(Opening {
+                    places: Arc::clone(&self.places),
+                    call,
+                    gives_way: arriving.gives_way().clone(),
+                    arriving: Mutex::new(Some(arriving)),
+                }));
             }
-        };
-        if is_lasting(&request)
-            && let Some(lasting) = request.extensions_mut().get_mut::<Lasting>()
-        {
-            lasting.kept.push(Arc::new(place));
-            return Box::pin(self.inner.call(request));
+            return Box::pin(self.inner.call(request.map(Body::new)));
         }
-        let answering = self.inner.call(request);
+        let most = most_bytes(self.message_bytes);
+        if request.body_mut().poll_gathered(&mut Context::from_waker(Waker::noop()), most).is_pending() {
+            // Of these two the one that is ready goes along.
+            let inner = self.inner.clone();
+            let inner = mem::replace(&mut self.inner, inner);
+            return Box::pin(late(inner, Arc::clone(&self.places), call, request, most));
+        }
+        let place = match self.places.enter(&call) {
+            Ok(place) => place,
+            Err(no_place) => return refused(no_place.into(), Some(call)),
+        };
+        let answering = self.inner.call(request.map(Body::new));
         Box::pin(async move {
             let answer = answering.await;
             drop(place);
             answer
         })
     }
+}
+
+impl Threshold for Opening {
+    fn gives_way(&self) -> &CancellationToken {
+        &self.gives_way
+    }
+
+    fn pass(&self) -> Result<Kept, NoPlace> {
+        let place = self.places.enter(&self.call)?;
+        self.arriving.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Ok(Arc::new(place))
+    }
+}
+
+/// A call that is not there whole yet.
+async fn late<S>(
+    mut inner: S,
+    places: Arc<Places>,
+    call: Call,
+    mut request: Request<SlowBody>,
+    most: usize,
+) -> Result<Answer, Infallible>
+where
+    S: Service<Request<Body>, Response = Answer, Error = Infallible>,
+{
+    let gathered = poll_fn(|context| request.body_mut().poll_gathered(context, most));
+    let entered = match places.arrive(&call, gathered).await {
+        Ok(()) => places.enter(&call),
+        Err(no_place) => Err(no_place),
+    };
+    match entered {
+        Ok(place) => {
+            let answer = inner.call(request.map(Body::new)).await;
+            drop(place);
+            answer
+        }
+        Err(no_place) => Ok(refusal(no_place.into(), Some(call))),
+    }
+}
+
+/// How many bytes a message can take on its way: its envelope, and what compression makes of one that cannot be made
+/// smaller.
+fn most_bytes(message_bytes: usize) -> usize {
+    message_bytes.saturating_add(message_bytes / 64).saturating_add(1024)
+}
+
+fn refused(not_judged: NotJudged, call: Option<Call>) -> Answering {
+    let refused = refusal(not_judged, call);
+    Box::pin(async move { Ok(refused) })
 }

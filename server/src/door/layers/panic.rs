@@ -7,11 +7,10 @@ use std::{
 
 use futures_util::FutureExt as _;
 use http::Request;
-use tonic::body::Body;
 use tower::{Layer, Service, layer::layer_fn};
 use tracing::error;
 
-use super::{Answer, Answering, call_of, refusal};
+use super::{Answer, Answering, call_of, refusal, slow_body::SlowBody};
 use crate::rpc::status::NotJudged;
 
 /// Answers a call whose evaluation panicked with `INTERNAL`; all others live on.
@@ -24,9 +23,9 @@ pub(super) fn layer<S>() -> impl Layer<S, Service = CatchPanic<S>> {
     layer_fn(|inner| CatchPanic { inner })
 }
 
-impl<S> Service<Request<Body>> for CatchPanic<S>
+impl<S> Service<Request<SlowBody>> for CatchPanic<S>
 where
-    S: Service<Request<Body>, Response = Answer, Error = Infallible> + Send + 'static,
+    S: Service<Request<SlowBody>, Response = Answer, Error = Infallible> + Send + 'static,
     S::Future: Send + 'static,
 {
     type Response = Answer;
@@ -37,7 +36,7 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<Body>) -> Answering {
+    fn call(&mut self, request: Request<SlowBody>) -> Answering {
         let call = call_of(&request);
         // What a call leaves behind is its own; what calls share is changed whole or not at all.
         let called = std::panic::catch_unwind(AssertUnwindSafe(|| self.inner.call(request)));

@@ -7,7 +7,7 @@ use hookd_proto::v1::{
     hook_service_server::{HookService, HookServiceServer},
 };
 use hyper_util::service::TowerToHyperService;
-use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::sync::{Notify, mpsc};
 use tokio_util::task::TaskTracker;
 use tonic::{Code, Request, Response, Status, codec::CompressionEncoding, service::Routes, transport::Channel};
 use tonic_types::StatusExt as _;
@@ -15,7 +15,7 @@ use tonic_types::StatusExt as _;
 use super::Layers;
 use crate::{
     door::{
-        connection::{Arrived, Connections},
+        connection::{Arrived, ConnectionLimit, Connections},
         identity::Authenticator,
         listener::Listener,
         places::Places,
@@ -77,7 +77,7 @@ async fn serve_for(places: usize, age: Duration) -> Served {
     let (drain, open, recorder) =
         (Drain::new(), TaskTracker::new(), Arc::new(Recorder::new(DecisionLog::silent(), None)));
     let layers = Layers {
-        places: Arc::new(Places::new(Arc::new(Semaphore::new(places)), None, Arc::clone(&recorder))),
+        places: Arc::new(Places::new(places, None, Arc::clone(&recorder))),
         message_bytes: LIMIT,
         arrival_limit: Duration::from_secs(60),
         drain: drain.clone(),
@@ -104,6 +104,7 @@ async fn serve_for(places: usize, age: Duration) -> Served {
         longest_call: Duration::from_secs(600),
         drain: drain.clone(),
         open: open.clone(),
+        limit: Arc::new(ConnectionLimit::new(64, 64, Arc::clone(&recorder))),
     };
     let authenticator = Authenticator::start(&IdentitySettings::default(), &[], Arc::clone(&recorder)).await.unwrap();
     let service = move |arrived: Arrived| {

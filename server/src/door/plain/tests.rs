@@ -14,7 +14,7 @@ use crate::{
     catalog::Live,
     door::{
         calls::Calls,
-        connection::{Arrived, Connections},
+        connection::{Arrived, ConnectionLimit, Connections},
         identity::Authenticator,
         layers::Layers,
         listener::Listener,
@@ -58,7 +58,7 @@ async fn serve() -> (String, Arc<Recorder>) {
         message_bytes: 4096,
         output_bytes: 4096,
     };
-    let places = Arc::new(Places::new(Arc::new(Semaphore::new(4)), None, Arc::clone(&recorder)));
+    let places = Arc::new(Places::new(4, None, Arc::clone(&recorder)));
     let layers = Layers {
         places: Arc::clone(&places),
         message_bytes: 4096,
@@ -90,6 +90,7 @@ async fn serve() -> (String, Arc<Recorder>) {
         longest_call: second.saturating_mul(600),
         drain,
         open,
+        limit: Arc::new(ConnectionLimit::new(64, 64, Arc::clone(&recorder))),
     };
     let authenticator = Authenticator::start(&IdentitySettings::default(), &[], Arc::clone(&recorder)).await.unwrap();
     let service = move |arrived: Arrived| {

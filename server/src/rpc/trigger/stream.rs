@@ -20,8 +20,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Status, Streaming, codegen::BoxStream, metadata::MetadataMap};
 use tracing::error;
 
-use self::cache::Owner;
 pub(super) use self::offers::Offers;
+use self::{cache::Owner, offers::Gathered};
 use super::{Begun, TriggerService, deadline};
 use crate::{
     evaluate::evaluate_with_offered,
@@ -33,7 +33,7 @@ use crate::{
         Handlers,
         remote::{Link, Outgoing, Remote, RemoteBounds},
     },
-    telemetry::call::{Call, Lasting, Peer},
+    telemetry::call::{Call, Kept, Lasting, Peer},
 };
 
 /// What the stream's own message and the revision of what was offered add to an answer, in bytes.
@@ -45,6 +45,12 @@ pub(super) struct Wires<'s> {
     outgoing: &'s mpsc::Sender<Result<v1::TriggerStreamResponse, Status>>,
     /// The caller says nothing more that counts.
     is_hung_up: bool,
+}
+
+/// A call of which everything that its caller brings is there.
+struct Opened {
+    begun: Begun,
+    gathered: Gathered,
 }
 
 /// Opens the stream. Everything else happens beside it, and ends when its other end is dropped.
@@ -59,10 +65,11 @@ pub(super) fn open<H: Handlers>(
     tokio::spawn(async move {
         let recorder = Arc::clone(&service.recorder);
         let end = end_of(&service, &call, &metadata);
+        let mut place = None;
         let judged = async {
             let wires = Wires { incoming: &mut incoming, outgoing: &outgoing, is_hung_up: false };
             match end.clone() {
-                Ok(end) => judge(&service, &call, &metadata, wires, end).await,
+                Ok(end) => judge(&service, &call, &metadata, wires, end, &lasting, &mut place).await,
                 Err(not_judged) => Err(not_judged),
             }
         };
@@ -89,7 +96,7 @@ pub(super) fn open<H: Handlers>(
         // A caller that does not read must not hold its place longer than its call may take.
         let end = end.unwrap_or_else(|_| Instant::now());
         let _ = timeout_at(end, outgoing.send(last)).await;
-        drop(lasting);
+        drop((lasting, place));
     });
     Box::pin(ReceiverStream::new(receiver))
 }
@@ -105,18 +112,26 @@ async fn judge<H: Handlers>(
     metadata: &MetadataMap,
     mut wires: Wires<'_>,
     end: Instant,
+    lasting: &Lasting,
+    place: &mut Option<Kept>,
 ) -> Result<v1::TriggerResponse, NotJudged> {
-    let first = timeout_at(end, wires.first(service.bounds.message_bytes)).await;
-    let StreamStart { trigger, offered } = first.map_err(|_| NotJudged::TooSlow)??;
-    let request = trigger.ok_or_else(|| invalid("start.trigger", "is missing, the event is needed"))?;
-    let offered = offers::parse(offered)?;
-    let traceparent = metadata.get("traceparent").and_then(|header| header.to_str().ok());
-    let left = end.saturating_duration_since(call.arrived);
-    let Begun { trigger, policy, budget } = service.begin(call, left, traceparent, request)?;
-
-    let offered = offers::not_in_force(offered, call.peer, policy.catalog(), trigger.identity.labels.as_slice());
-    let owner = Owner { peer: call.peer, identity: Arc::clone(&trigger.identity) };
-    let gathered = service.offers.gather(&owner, &offered, &policy.catalog().settings, &mut wires, end).await;
+    let opened = opened(service, call, metadata, &mut wires, end);
+    let Opened { begun: Begun { trigger, policy, budget }, gathered } = match &lasting.threshold {
+        None => opened.await?,
+        // INVARIANT: a place is taken only when nothing of the caller's is waited for any more but results of commands.
+        Some(threshold) => {
+            let opened = tokio::select! {
+                biased;
+                opened = opened => opened?,
+                () = threshold.gives_way().cancelled() => {
+                    service.recorder.shed();
+                    return Err(NotJudged::Shed);
+                }
+            };
+            *place = Some(threshold.pass()?);
+            opened
+        }
+    };
     let bounds =
         RemoteBounds { output_bytes: service.bounds.output_bytes, message_bytes: service.bounds.message_bytes };
     let link = Arc::new(Link::new());
@@ -135,6 +150,28 @@ async fn judge<H: Handlers>(
     }
     let answer = reply(&trigger, decision, service.bounds.message_bytes.saturating_sub(ENVELOPE));
     Ok(v1::TriggerResponse { offered_revision: gathered.revision, ..answer })
+}
+
+/// Waits for all that the caller brings: the event, and the files that are not known here.
+async fn opened<H: Handlers>(
+    service: &TriggerService<H>,
+    call: &Call,
+    metadata: &MetadataMap,
+    wires: &mut Wires<'_>,
+    end: Instant,
+) -> Result<Opened, NotJudged> {
+    let first = timeout_at(end, wires.first(service.bounds.message_bytes)).await;
+    let StreamStart { trigger, offered } = first.map_err(|_| NotJudged::TooSlow)??;
+    let request = trigger.ok_or_else(|| invalid("start.trigger", "is missing, the event is needed"))?;
+    let offered = offers::parse(offered)?;
+    let traceparent = metadata.get("traceparent").and_then(|header| header.to_str().ok());
+    let left = end.saturating_duration_since(call.arrived);
+    let begun = service.begin(call, left, traceparent, request)?;
+    let Begun { trigger, policy, .. } = &begun;
+    let offered = offers::not_in_force(offered, call.peer, policy.catalog(), trigger.identity.labels.as_slice());
+    let owner = Owner { peer: call.peer, identity: Arc::clone(&trigger.identity) };
+    let gathered = service.offers.gather(&owner, &offered, &policy.catalog().settings, wires, end).await;
+    Ok(Opened { begun, gathered })
 }
 
 impl Wires<'_> {

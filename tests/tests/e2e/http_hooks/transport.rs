@@ -209,7 +209,7 @@ async fn bytes_that_are_no_request_hurt_only_their_own_connection() {
 }
 
 #[tokio::test]
-async fn a_request_that_does_not_arrive_gives_its_place_back_and_is_answered() {
+async fn a_request_that_does_not_arrive_takes_no_place_and_is_answered() {
     let hookd = Hookd::builder()
         .managed(rules())
         .settings(json!({ "limits": { "in_flight": 1, "default_deadline": "1s" } }))
@@ -219,14 +219,15 @@ async fn a_request_that_does_not_arrive_gives_its_place_back_and_is_answered() {
         let mut stuck = RawHttp1::connect(hookd.address()).await;
         let request = RawHttp1::post(&path, "", &before("Bash", json!({})));
         stuck.send(&request[..request.len() - 10]).await;
-        eventually("it has the place", async || (hookd.metric("hookd_in_flight_calls").await == 1.0).then_some(()))
+        eventually("it is on its way", async || (hookd.metric("hookd_arriving_calls").await == 1.0).then_some(()))
             .await;
+        assert_eq!(hookd.metric("hookd_in_flight_calls").await, 0.0);
         let answer = stuck.answer().await.unwrap();
         match reason {
             "block" => assert_eq!(not_judged(&answer), "REQUEST_TOO_SLOW"),
             _ => assert_eq!(error(&answer), (408, "REQUEST_TOO_SLOW".to_owned())),
         }
-        assert_eq!(hookd.metric("hookd_in_flight_calls").await, 0.0);
+        assert_eq!(hookd.metric("hookd_arriving_calls").await, 0.0);
     }
     let mut connection = RawHttp1::connect(hookd.address()).await;
     denied(&connection.ask(CLAUDE, "", &before("Bash", json!({}))).await);

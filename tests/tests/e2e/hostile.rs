@@ -1,0 +1,276 @@
+//! Peers and files that mean harm: they cost themselves, and nobody else. What rules and offered files may do to conditions
+//! and patterns is held by `hookd-condition` and `hookd-rules`.
+
+use std::{
+    fs,
+    os::unix::fs::{lchown, symlink},
+    time::Duration,
+};
+
+use hookd_tests::{
+    Frame, Hookd, PREFACE, RawHttp1, RawHttp2, eventually, pre_tool_use, said, v1, with_deadline, within,
+};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use serde_json::{Value, json};
+use tonic::Code;
+use tonic_types::StatusExt as _;
+
+const TRIGGER: &str = "/hookd.v1.HookService/Trigger";
+
+/// How much more memory hookd may hold after an attack than before it, in bytes.
+const MEMORY_SLACK: u64 = 32 << 20;
+
+fn guarded() -> hookd_tests::HookdBuilder {
+    Hookd::builder().managed(json!([
+        { "id": "guard", "event": "PreToolUse", "handler": { "type": "decide", "verdict": "block", "reason": "no" } },
+    ]))
+}
+
+/// Others are served, whatever one peer does.
+async fn serves(hookd: &Hookd) {
+    let mut client = hookd.client().await;
+    let call = with_deadline(pre_tool_use("Bash", json!({})), Duration::from_secs(30));
+    let answer = within("an answer", client.trigger(call)).await.unwrap().into_inner();
+    assert_eq!((answer.verdict(), answer.reason.as_str()), (v1::Verdict::Block, "no"));
+}
+
+async fn gauge(hookd: &Hookd, name: &str, value: f64) {
+    eventually(name, async || (hookd.metric(name).await == value).then_some(())).await;
+}
+
+#[tokio::test]
+async fn calls_that_are_sent_by_halves_take_nobodys_place() {
+    let hookd = guarded().settings(json!({ "limits": { "in_flight": 2 } })).start().await;
+    let mut half = RawHttp2::idle(hookd.address()).await;
+    half.begin_call(1, TRIGGER).await;
+    half.send_half_a_message(1, &[0; 100]).await;
+    // A stream whose first message does not come.
+    half.begin_call(3, "/hookd.v1.HookService/TriggerStream").await;
+    gauge(&hookd, "hookd_arriving_calls", 2.0).await;
+    for _ in 0..4 {
+        serves(&hookd).await;
+    }
+    // More than there is room for: the oldest gives way.
+    for stream in [5, 7] {
+        half.begin_call(stream, TRIGGER).await;
+    }
+    let told = half.until(|frame| *frame == Frame::Headers { stream: 1, end: true }).await;
+    assert!(told.is_some());
+    assert!(hookd.metric("hookd_shed_calls_total").await >= 1.0);
+    serves(&hookd).await;
+    drop(half);
+    gauge(&hookd, "hookd_arriving_calls", 0.0).await;
+    assert_eq!(hookd.metric("hookd_in_flight_calls").await, 0.0);
+}
+
+#[tokio::test]
+async fn plain_http_that_is_sent_by_halves_takes_nobodys_place() {
+    let hookd = guarded().settings(json!({ "limits": { "in_flight": 2 } })).start().await;
+    let request = RawHttp1::post("/v1/trigger", "", r#"{"event":"PreToolUse","toolCall":{"tool":"Bash"}}"#);
+    let mut halves = Vec::new();
+    for _ in 0..2 {
+        let mut half = RawHttp1::connect(hookd.address()).await;
+        half.send(&request[..request.len() - 1]).await;
+        halves.push(half);
+    }
+    gauge(&hookd, "hookd_arriving_calls", 2.0).await;
+    serves(&hookd).await;
+    // The last of them is still there.
+    let mut last = halves.pop().unwrap();
+    last.send(b"}").await;
+    assert_eq!(last.answer().await.unwrap().json()["verdict"], "block");
+    drop(halves);
+    gauge(&hookd, "hookd_arriving_calls", 0.0).await;
+}
+
+#[tokio::test]
+async fn calls_that_are_begun_and_given_up_again_and_again_leave_nothing() {
+    let hookd = guarded().start().await;
+    let before = hookd.memory();
+    let mut streams = (1_u32..).step_by(2);
+    for _ in 0..4 {
+        let mut connection = RawHttp2::idle(hookd.address()).await;
+        for _ in 0..20 {
+            // More at once than may be open.
+            let bytes = RawHttp2::begun_and_given_up(streams.by_ref().take(500), TRIGGER);
+            if !connection.try_send(&bytes).await {
+                break;
+            }
+        }
+        serves(&hookd).await;
+    }
+    for name in ["hookd_arriving_calls", "hookd_in_flight_calls"] {
+        gauge(&hookd, name, 0.0).await;
+    }
+    let after = hookd.memory();
+    assert!(after < before + MEMORY_SLACK, "{before} bytes before, {after} after");
+}
+
+#[tokio::test]
+async fn settings_and_pings_without_end_fill_no_memory() {
+    let hookd = guarded().start().await;
+    let before = hookd.memory();
+    let mut flood = RawHttp2::idle(hookd.address()).await;
+    let (flooded, is_flooded) = tokio::sync::oneshot::channel();
+    // Nothing of what hookd answers is read, so at some time it reads no more either.
+    let flooding = tokio::spawn(async move {
+        let bytes = RawHttp2::settings_and_pings(1000);
+        let mut flooded = Some(flooded);
+        for round in 0.. {
+            if round == 4 {
+                let _ = flooded.take().unwrap().send(());
+            }
+            if !flood.try_send(&bytes).await {
+                break;
+            }
+        }
+    });
+    within("a flood", is_flooded).await.unwrap();
+    serves(&hookd).await;
+    let after = hookd.memory();
+    assert!(after < before + MEMORY_SLACK, "{before} bytes before, {after} after");
+    flooding.abort();
+}
+
+#[tokio::test]
+async fn headers_are_bounded() {
+    let hookd = guarded().start().await;
+    let before = hookd.memory();
+    // Most of what is permitted, for one token, say.
+    let mut connection = RawHttp2::idle(hookd.address()).await;
+    connection.send(&RawHttp2::call_with_long_header(1, TRIGGER, 30 << 10, true)).await;
+    connection.send_message(1, &[]).await;
+    let end = Frame::Headers { stream: 1, end: true };
+    assert_eq!(connection.until(|frame| *frame == end || *frame == Frame::GoAway).await, Some(end));
+    // More than that: this call is refused, or the connection ends.
+    connection.send(&RawHttp2::call_with_long_header(3, TRIGGER, 40 << 10, true)).await;
+    let refused = connection.until(|frame| matches!(frame, Frame::Headers { stream: 3, .. } | Frame::GoAway)).await;
+    assert!(matches!(refused, None | Some(Frame::Headers { end: true, .. } | Frame::GoAway)), "{refused:?}");
+    // Headers without end.
+    let mut endless = RawHttp2::idle(hookd.address()).await;
+    while endless.try_send(&RawHttp2::call_with_long_header(1, TRIGGER, 4 << 20, false)).await {}
+    serves(&hookd).await;
+    let after = hookd.memory();
+    assert!(after < before + MEMORY_SLACK, "{before} bytes before, {after} after");
+}
+
+#[tokio::test]
+async fn connections_over_the_limit_are_closed_at_once() {
+    let hookd = guarded().settings(json!({ "limits": { "connections": 4 } })).start().await;
+    let mut held = Vec::new();
+    for _ in 0..4 {
+        held.push(RawHttp2::idle(hookd.address()).await);
+    }
+    let mut refused = RawHttp2::silent(hookd.address()).await;
+    refused.try_send(PREFACE).await;
+    refused.closed().await;
+    assert_eq!(hookd.metric(r#"hookd_refused_connections_total{limit="all"}"#).await, 1.0);
+    assert_eq!(hookd.metric("hookd_connections").await, 4.0);
+    drop(held);
+    gauge(&hookd, "hookd_connections", 0.0).await;
+    serves(&hookd).await;
+}
+
+#[tokio::test]
+async fn json_that_is_deep_or_broken_is_refused_with_a_place() {
+    let hookd = guarded().start().await;
+    let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+    let cases = [
+        (format!("{{\"a\":{}}}", deep(100_000)), "nested more than 128 deep"),
+        (r#"{"a":"\ud800"}"#.to_owned(), "hex escape"),
+        (r#"{"a":1,"\u0061":2}"#.to_owned(), "duplicate key `a`"),
+        (r#"{"a":"b"#.to_owned(), "line 1 column"),
+        ("[".repeat(1_000_000), "nested more than 128 deep"),
+    ];
+    for (params, expected) in cases {
+        let mut request = pre_tool_use("Bash", json!({}));
+        params.clone_into(&mut request.tool_call.as_mut().unwrap().params_json);
+        let status = hookd.try_trigger(request).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument, "{expected}");
+        assert!(status.message().starts_with("tool_call.params_json: "), "{}", status.message());
+        assert!(status.message().contains(expected), "{}", status.message());
+        assert!(status.message().len() < 400 && status.get_error_details().bad_request().is_some());
+    }
+    // Invalid UTF-8 in a text of a message, and in plain HTTP.
+    let mut raw = RawHttp2::idle(hookd.address()).await;
+    raw.begin_call(1, TRIGGER).await;
+    raw.send_message(1, &[0x0a, 0x02, 0xff, 0xfe]).await;
+    let end = Frame::Headers { stream: 1, end: true };
+    assert_eq!(raw.until(|frame| *frame == end).await, Some(end));
+    let invalid = r#"hookd_calls_total{event="",verdict="",tier="",status="invalid_argument"}"#;
+    gauge(&hookd, invalid, 6.0).await;
+    let mut plain = RawHttp1::connect(hookd.address()).await;
+    let mut request = RawHttp1::post("/v1/trigger", "", r#"{"event":"PreToolUse","toolCall":{"tool":"??"}}"#);
+    let at = request.windows(2).position(|two| two == b"??").unwrap();
+    request[at] = 0xff;
+    plain.send(&request).await;
+    assert_eq!(plain.answer().await.unwrap().status, 400);
+}
+
+#[tokio::test]
+async fn what_stands_in_the_place_of_rule_files_is_named_in_one_line_and_waited_for_by_nobody() {
+    let builder = guarded().shared(json!([
+        { "id": "mine", "event": "PreToolUse", "handler": { "type": "decide", "verdict": "ask", "reason": "sure?" } },
+    ]));
+    let shared = builder.path("shared");
+    let pipe = shared.join("a-pipe.json");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    symlink("/dev/zero", shared.join("device.json")).unwrap();
+    symlink("/etc/shadow", shared.join("shadow.yaml")).unwrap();
+    if rustix::process::getuid().is_root() {
+        lchown(shared.join("shadow.yaml"), Some(65_534), None).unwrap();
+    }
+    symlink("loop.json", shared.join("loop.json")).unwrap();
+    symlink("../../../../nowhere", shared.join("up.json")).unwrap();
+    fs::create_dir(shared.join("folder.json")).unwrap();
+    fs::write(shared.join("huge.json"), vec![b' '; 2 << 20]).unwrap();
+    fs::write(shared.join("line\nready\u{1b}[2J.json"), r#"{"hooks":[]}"#).unwrap();
+    let laughs = (1..12).fold("a0: &a0 [lol]\n".to_owned(), |text, level| {
+        let before = level - 1;
+        text + &format!("a{level}: &a{level} [{}]\n", vec![format!("*a{before}"); 9].join(", "))
+    });
+    fs::write(shared.join("laughs.yaml"), laughs).unwrap();
+    let hookd = builder.start().await;
+
+    let before = hookd.memory();
+    let reloaded = hookd.reload().await;
+    let problems = reloaded.sources.iter().flat_map(|source| &source.errors).map(String::as_str);
+    let mut problems = problems.map(|problem| problem.rsplit_once("shared/").unwrap().1).collect::<Vec<_>>();
+    problems.sort_unstable();
+    let expected = [
+        "a-pipe.json: is not a regular file",
+        "device.json: is not a regular file",
+        "huge.json: is larger than 1048576 bytes",
+        "laughs.yaml:6:9: not valid YAML: more than 200000 values",
+        "line\\nready\\u{1b}[2J.json: has a control character in its name, rename it",
+        "loop.json: cannot be read: Too many levels of symbolic links (os error 40)",
+        "shadow.yaml: is a link to a file of somebody else than its owner",
+        "up.json: cannot be read: No such file or directory (os error 2)",
+    ];
+    assert_eq!(problems, expected);
+    let answer = hookd.trigger(pre_tool_use("Bash", json!({}))).await;
+    assert_eq!(said(&answer)["considered"], json!(2));
+    let after = hookd.memory();
+    assert!(after < before + MEMORY_SLACK, "{before} bytes before, {after} after");
+
+    let (status, page) = hookd.admin_get("/readyz").await;
+    assert_eq!(status, 200);
+    assert!(!page.lines().skip(1).any(|line| line.starts_with("ready")), "{page}");
+    assert!(!page.contains('\u{1b}') && !hookd.admin_get("/metrics").await.1.contains('\u{1b}'));
+    let is_whole = |line: &Value| line.get("text").is_none();
+    assert!(hookd.log_lines().iter().all(is_whole), "{}", hookd.log_text());
+}
+
+#[test]
+fn every_test_that_the_threat_model_names_is_there() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let page = fs::read_to_string(root.join("THREATS.md")).unwrap();
+    let named = page.split('`').filter_map(|text| text.split_once('#').filter(|(file, _)| file.ends_with(".rs")));
+    let named = named.collect::<Vec<_>>();
+    let missing = named.iter().filter(|(file, test)| {
+        let text = fs::read_to_string(root.join(file)).unwrap_or_default();
+        !text.contains(&format!("fn {test}("))
+    });
+    assert_eq!(missing.collect::<Vec<_>>(), [] as [&(&str, &str); 0]);
+    assert!(named.len() > 50, "{}", named.len());
+}
