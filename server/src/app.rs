@@ -39,7 +39,7 @@ use crate::{
         tls::{self, Tls, TlsError, TlsReload},
     },
     drain::{Drain, Readiness, Waiting},
-    record::{Audit, Gauges, NoAudit, Recorder, TlsCounts},
+    record::{Audit, Gauges, NoAudit, Recorder, TlsCounts, Traces},
     rpc::{
         admin::Admin,
         health,
@@ -47,7 +47,7 @@ use crate::{
     },
     run::{BreakerSettings, BulkheadSettings, Holding, HoldingError, Pool, PoolError, PoolSettings},
     settings::{self, Origin, Settings, SettingsError, TlsSettings},
-    telemetry::{self, DecisionLog, Secrets},
+    telemetry::{self, DecisionLog, Secrets, otlp::OtlpError},
 };
 use arguments::Arguments;
 use shutdown::Leaving;
@@ -85,6 +85,8 @@ enum StartError {
     Bind(#[from] BindError),
     #[error(transparent)]
     Audit(#[from] NoAudit),
+    #[error(transparent)]
+    Otlp(#[from] OtlpError),
     #[error(transparent)]
     Pool(#[from] PoolError),
     #[error(transparent)]
@@ -132,6 +134,7 @@ pub async fn run(arguments: Arguments) -> Exit {
                 | StartError::Holding(_) => Exit::Unusable,
                 StartError::Bind(_)
                 | StartError::Audit(_)
+                | StartError::Otlp(_)
                 | StartError::Pool(_)
                 | StartError::Reflection(_)
                 | StartError::Other(_) => Exit::Failed,
@@ -182,7 +185,8 @@ impl App {
         let live = Live::start(reload.read_settings()).await.map_err(|report| StartError::Rules(Box::new(report)))?;
 
         let secrets = Secrets::default();
-        let recorder = Arc::new(Recorder::new(decisions, Audit::begin(&settings.audit, secrets.clone())?));
+        let recorder = Recorder::new(decisions, Audit::begin(&settings.audit, secrets.clone())?);
+        let recorder = Arc::new(recorder.with_traces(Traces::begin(&settings.traces)?));
         let authenticator = Authenticator::start(&settings.identity, &settings.permissions, Arc::clone(&recorder));
         let authenticator = authenticator.await.map_err(StartError::Identity)?;
         let limits = &settings.limits;

@@ -1,16 +1,20 @@
 //! What is told of decisions: one log line each, and metrics, never parameters or outputs; and where the settings ask for
-//! it, a record in the audit trail.
+//! it, a record in the audit trail and spans.
 
 mod audit;
 mod line;
 mod metrics;
+mod part;
+mod traces;
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use hookd_rules::Mode;
 use tonic::Code;
+use uuid::Uuid;
 
 pub use audit::{Audit, NoAudit};
+pub use traces::Traces;
 
 use crate::{
     catalog::Live,
@@ -19,6 +23,7 @@ use crate::{
         DecisionLog,
         audit::{Held, Trail},
         call::Call,
+        trace::Context,
     },
 };
 use metrics::Metrics;
@@ -28,6 +33,7 @@ pub struct Recorder {
     log: DecisionLog,
     metrics: Metrics,
     audit: Option<Audit>,
+    traces: Option<Traces>,
 }
 
 /// By what somebody proves who they are.
@@ -92,7 +98,13 @@ impl Recorder {
     /// Nothing recorded yet; decisions will go to `log`, and to `audit` where there is one.
     #[must_use]
     pub fn new(log: DecisionLog, audit: Option<Audit>) -> Self {
-        Self { log, metrics: Metrics::new(), audit }
+        Self { log, metrics: Metrics::new(), audit, traces: None }
+    }
+
+    /// Spans of decisions will go to `traces`, where there is one.
+    #[must_use]
+    pub fn with_traces(self, traces: Option<Traces>) -> Self {
+        Self { traces, ..self }
     }
 
     /// Where records of decisions go. `None`: nowhere.
@@ -103,18 +115,28 @@ impl Recorder {
 
     /// Ends exporting: what waits is tried once more. Whether that was done within `limit`.
     pub async fn close_exporters(&self, limit: Duration) -> bool {
-        match self.trail().and_then(Trail::exporter) {
-            Some(exporter) => exporter.close(limit).await,
-            None => true,
-        }
+        let logs = async {
+            match self.trail().and_then(Trail::exporter) {
+                Some(exporter) => exporter.close(limit).await,
+                None => true,
+            }
+        };
+        let spans = async {
+            match &self.traces {
+                Some(traces) => traces.exporter().close(limit).await,
+                None => true,
+            }
+        };
+        let (logs, spans) = tokio::join!(logs, spans);
+        logs && spans
     }
 
     /// Why nothing can be written or exported now, for a person.
     #[must_use]
     pub fn troubles(&self) -> Vec<String> {
-        let Some(trail) = self.trail() else { return Vec::new() };
-        let mut troubles = trail.stats().trouble;
-        troubles.extend(trail.exporter().map(|exporter| exporter.stats().trouble));
+        let mut troubles = self.trail().map(|trail| trail.stats().trouble).unwrap_or_default();
+        troubles.extend(self.trail().and_then(Trail::exporter).map(|exporter| exporter.stats().trouble));
+        troubles.extend(self.traces.as_ref().map(|traces| traces.exporter().stats().trouble));
         troubles.retain(|trouble| !trouble.is_empty());
         troubles
     }
@@ -124,9 +146,22 @@ impl Recorder {
         self.metrics.watch(gauges);
     }
 
+    /// Where a call stands in a trace, and whether it has spans. `traceparent` is its caller's.
+    #[must_use]
+    pub fn context(&self, traceparent: Option<&str>, decision_id: Uuid) -> Context {
+        let context = Context::from_header(traceparent, decision_id);
+        self.traces.as_ref().map_or(context, |traces| traces.sampled(context))
+    }
+
     /// A call was judged; `took` is from its arrival. `None`: its answer may leave now.
     #[must_use]
-    pub fn decision(&self, trigger: &Arc<Trigger>, decision: &Decision, took: Duration) -> Option<Held> {
+    pub fn decision(
+        &self,
+        trigger: &Arc<Trigger>,
+        decision: &Decision,
+        context: &Context,
+        took: Duration,
+    ) -> Option<Held> {
         self.log.decided(|put| line::fields(trigger, decision, took, put));
         self.metrics.decided(trigger, decision, took);
         self.metrics.handlers(decision.results.iter().filter(|result| result.outcome != Outcome::Queued).map(
@@ -137,6 +172,9 @@ impl Recorder {
         ));
         for result in decision.results.iter().filter(|result| result.is_forgiven()) {
             self.metrics.forgiven(&result.rule, &result.ran);
+        }
+        if let Some(traces) = &self.traces {
+            traces.decided(trigger, decision, context, took);
         }
         self.audit.as_ref().and_then(|audit| audit.decided(trigger, decision, took))
     }
@@ -201,7 +239,7 @@ impl Recorder {
     /// Everything in the text form of OpenMetrics.
     #[must_use]
     pub fn exposition(&self) -> String {
-        self.metrics.exposition(self.trail())
+        self.metrics.exposition(self.trail(), self.traces.as_ref().map(Traces::exporter))
     }
 }
 

@@ -15,6 +15,7 @@ mod read;
 mod section;
 mod selector;
 mod tls;
+mod traces;
 
 use std::{
     collections::BTreeMap,
@@ -40,6 +41,7 @@ pub use identity::{
 pub use otlp::OtlpSettings;
 pub use read::Origin;
 pub use tls::{ClientCertificates, Plaintext, TlsSettings, TlsVersion};
+pub use traces::TraceSettings;
 
 use crate::model::Grant;
 
@@ -77,6 +79,8 @@ pub struct Settings {
     pub http2: Http2Settings,
     /// The record of each decision.
     pub audit: AuditSettings,
+    /// Spans of calls and handlers.
+    pub traces: TraceSettings,
     /// Who may call, and how that is known.
     pub identity: IdentitySettings,
     /// What callers may do, by their labels.

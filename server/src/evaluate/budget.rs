@@ -7,6 +7,7 @@ use crate::model::{Event, Modifies, Tier};
 /// The time of one evaluation, shared by all its handlers (law 8).
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
+    arrival: Instant,
     end: Instant,
     /// Until when the answer may wait for its record: half of the margin.
     record_end: Instant,
@@ -25,7 +26,12 @@ impl Budget {
         let left = deadline.checked_sub(margin).filter(|left| !left.is_zero())?;
         let end = arrival.checked_add(left)?;
         let record_end = end.checked_add(margin.checked_div(2).unwrap_or_default())?;
-        Some(Self { end, record_end, lower_end: None })
+        Some(Self { arrival, end, record_end, lower_end: None })
+    }
+
+    /// The time from the arrival of the call to `now`.
+    pub(crate) fn since_arrival(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.arrival)
     }
 
     /// Until when the answer may wait for its record.

@@ -271,7 +271,9 @@ impl<'a, H: Handlers> Chain<'a, H> {
         };
         let form = self.form();
         // On the heap: what runs outside of the process is large, and most calls need none of it.
-        Box::pin(self.handlers.run(Call { rule, trigger: self.trigger, form: &form, recheck, granted })).await
+        let call = Call { rule, trigger: self.trigger, form: &form, recheck, granted };
+        let ran = Box::pin(self.handlers.run(call)).await;
+        Ran { ended: Some(self.budget.since_arrival(Instant::now())), ..ran }
     }
 
     fn count_answer(&mut self, rule: &Arc<Rule>, ran: Ran, answer: &Answer, recheck: bool) {

@@ -13,6 +13,8 @@ pub struct Ran {
     pub output: Option<String>,
     /// How long it ran, without the wait for a free place. `None`: it was not started.
     pub elapsed: Option<Duration>,
+    /// When it ended, counted from the arrival of the call. `None`: it ran in this process, or not at all.
+    pub ended: Option<Duration>,
     /// Exit code of the program.
     pub exit_code: Option<i32>,
     /// Signal that ended the program.
@@ -37,6 +39,7 @@ impl Ran {
             said,
             output: None,
             elapsed: None,
+            ended: None,
             exit_code: None,
             signal: None,
             http_status: None,

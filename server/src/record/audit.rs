@@ -25,6 +25,7 @@ use crate::{
         Secrets,
         audit::{AuditError, Entry, Held, Trail},
         call::Call,
+        trace::is_among,
     },
 };
 
@@ -157,8 +158,7 @@ fn changes_nothing(decision: &Decision) -> bool {
 /// Whether the decision is among those that are kept: so many of a million, told by its id, whose end is random.
 fn is_kept(decision_id: &str, keep: u32) -> bool {
     let Ok(id) = Uuid::parse_str(decision_id) else { return true };
-    let place = (id.as_u64_pair().1 & u64::from(u32::MAX)).saturating_mul(u64::from(KEEP_ALL)) >> u32::BITS;
-    place < u64::from(keep)
+    is_among(id.as_u64_pair().1, keep)
 }
 
 fn key_in(path: &Path) -> Result<SecretSlice<u8>, NoAudit> {

@@ -25,7 +25,10 @@ use super::{Gauges, TlsCounts};
 use crate::{
     catalog::Live,
     model::{Decision, Outcome, Ran, Rule, Trigger, Verdict},
-    telemetry::audit::{AuditStats, Trail},
+    telemetry::{
+        audit::{AuditStats, Trail},
+        otlp::SpanExporter,
+    },
 };
 
 /// How many managed rules are named; the others are `other`.
@@ -297,7 +300,10 @@ impl Metrics {
         self.rules.get_or_create(&OfRule { rule: Arc::from("other"), outcome: outcome.name() }).inc();
     }
 
-    pub(super) fn exposition(&self, trail: Option<&Trail>) -> String {
+    pub(super) fn exposition(&self, trail: Option<&Trail>, spans: Option<&SpanExporter>) -> String {
+        if let Some(spans) = spans {
+            self.otlp.show("traces", &spans.stats());
+        }
         if let Some(trail) = trail {
             self.audit.show(&trail.stats());
             if let Some(exporter) = trail.exporter() {

@@ -56,6 +56,10 @@ pub(super) fn trigger(event: &str) -> Trigger {
     }
 }
 
+fn context() -> Context {
+    Context::from_header(None, Uuid::nil())
+}
+
 pub(super) fn result(rule: Arc<Rule>, said: Result<Verdict, Failure>) -> RuleResult {
     let (outcome, said) = match said {
         Ok(verdict) => (Outcome::Gave(verdict), Ok(Arc::new(Answer { verdict, ..Answer::default() }))),
@@ -111,9 +115,11 @@ fn decisions_are_counted_with_bounded_labels() {
         result(rule("mine", Tier::Local, Mode::Enforce), Err(Failure::TimedOut)),
     ];
     let took = Duration::from_millis(2);
-    assert!(recorder.decision(&trigger("Stop").into(), &decision(Verdict::Block, results), took).is_none());
+    assert!(recorder.decision(&trigger("Stop").into(), &decision(Verdict::Block, results), &context(), took).is_none());
     assert!(
-        recorder.decision(&trigger("vendor.event.42").into(), &decision(Verdict::None, Vec::new()), took).is_none()
+        recorder
+            .decision(&trigger("vendor.event.42").into(), &decision(Verdict::None, Vec::new()), &context(), took)
+            .is_none()
     );
     recorder.refused(&Call::arriving(Peer::Local), Code::InvalidArgument, String::new);
     recorder.shed();

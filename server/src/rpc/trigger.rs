@@ -25,7 +25,7 @@ use crate::{
     telemetry::{
         audit::{Held, Recorded},
         call::{Call, Peer},
-        trace,
+        trace::Context,
     },
 };
 
@@ -59,6 +59,8 @@ struct Begun {
     /// What its caller is judged by.
     policy: Policy,
     budget: Budget,
+    /// Where it stands in a trace.
+    context: Context,
 }
 
 impl<H: Handlers> TriggerService<H> {
@@ -81,9 +83,9 @@ impl<H: Handlers> TriggerService<H> {
         request: v1::TriggerRequest,
     ) -> Result<v1::TriggerResponse, NotJudged> {
         let deadline = deadline.unwrap_or(self.bounds.default_deadline).min(self.bounds.max_deadline);
-        let Begun { trigger, policy, budget } = self.begin(call, deadline, traceparent, request)?;
+        let Begun { trigger, policy, budget, context } = self.begin(call, deadline, traceparent, request)?;
         let mut decision = evaluate(&*self.handlers, &policy, &trigger, budget).await;
-        if let Some(held) = self.recorder.decision(&trigger, &decision, call.arrived.elapsed()) {
+        if let Some(held) = self.recorder.decision(&trigger, &decision, &context, call.arrived.elapsed()) {
             self.wait_for_record(held, &trigger, &mut decision, budget).await;
         }
         Ok(reply(&trigger, decision, self.bounds.message_bytes))
@@ -104,11 +106,12 @@ impl<H: Handlers> TriggerService<H> {
         traceparent: Option<&str>,
         request: v1::TriggerRequest,
     ) -> Result<Begun, NotJudged> {
+        let context = self.recorder.context(traceparent, call.decision_id);
         let arrival = Arrival {
             decision_id: call.decision_text(),
             now_ms: call.now_ms,
             identity: Arc::clone(&call.identity),
-            traceparent: trace::Context::from_header(traceparent, call.decision_id).to_traceparent(),
+            traceparent: context.to_traceparent(),
         };
         let trigger = Arc::new(parse(request, arrival)?);
         // INVARIANT: one catalog from here to the answer (law 9).
@@ -121,7 +124,7 @@ impl<H: Handlers> TriggerService<H> {
         }
         let policy = Policy::of(catalog, trigger.identity.labels.as_slice())?;
         let budget = Budget::new(call.arrived, deadline).ok_or(NotJudged::TooLate)?;
-        Ok(Begun { trigger, policy, budget })
+        Ok(Begun { trigger, policy, budget, context })
     }
 }
 

@@ -209,7 +209,7 @@ fn patterns(section: &mut Section<'_, '_>) -> Vec<String> {
 }
 
 /// In millionths.
-fn ratio(value: &Value) -> Option<u32> {
+pub(super) fn ratio(value: &Value) -> Option<u32> {
     let ratio = match &value.kind {
         ValueKind::Float(ratio) => *ratio,
         ValueKind::I64(whole @ 0..=1) => {

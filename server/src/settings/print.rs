@@ -29,6 +29,7 @@ pub(super) fn tree(settings: &Settings) -> Value {
         log,
         http2,
         audit,
+        traces,
         identity,
         permissions,
     } = settings;
@@ -85,6 +86,7 @@ pub(super) fn tree(settings: &Settings) -> Value {
             "max_concurrent_streams": http2.max_concurrent_streams,
         },
         "audit": super::audit::tree(audit),
+        "traces": super::traces::tree(traces),
         "identity": super::identity::tree(identity),
         "permissions": super::identity::permissions_tree(permissions),
     })

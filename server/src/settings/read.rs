@@ -115,6 +115,7 @@ fn resolve(mut top: Section<'_, '_>, working_directory: &Path) -> Settings {
     };
     section.end();
     let audit = audit::audit(top.section("audit"));
+    let traces = super::traces::traces(top.section("traces"));
     let identity = identity::identity(top.section("identity"));
     let permissions = identity::permissions(&mut top);
     top.end();
@@ -134,6 +135,7 @@ fn resolve(mut top: Section<'_, '_>, working_directory: &Path) -> Settings {
         log,
         http2,
         audit,
+        traces,
         identity,
         permissions,
     }

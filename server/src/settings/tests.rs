@@ -178,6 +178,14 @@ fn without_a_file_everything_has_its_default() {
       queue_bytes: "64MiB"
       on_full: "drop"
       acknowledge: "queued"
+    traces:
+      otlp:
+        endpoint: null
+        headers_file: null
+        ca: null
+        timeout: "10s"
+        queue_bytes: "16MiB"
+      sample_ratio: 1.0
     identity:
       anonymous: "loopback"
       certificates:

@@ -4,6 +4,8 @@ use std::fmt;
 
 use uuid::Uuid;
 
+use crate::settings::KEEP_ALL;
+
 /// Where a call stands in a trace: the caller's trace if it sent a valid one, or a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Context {
@@ -16,6 +18,9 @@ pub struct Context {
     /// The caller's flags; 0 where the trace starts here.
     pub flags: u8,
 }
+
+/// The flag by which whoever begins a trace has chosen that it is recorded.
+const SAMPLED: u8 = 1;
 
 /// `00-`, trace, `-`, span, `-`, flags.
 const TRACEPARENT_BYTES: usize = 55;
@@ -40,6 +45,21 @@ impl Context {
         }
     }
 
+    /// The context with the choice of whether its call is recorded, where nobody has made it before: so many of 1,000,000
+    /// traces that start here.
+    #[must_use]
+    pub fn sampled(self, ratio: u32) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "the random half of the id")]
+        let is_chosen = self.parent.is_none() && is_among(self.trace_id.0 as u64, ratio);
+        Self { flags: if is_chosen { self.flags | SAMPLED } else { self.flags }, ..self }
+    }
+
+    /// Whether its call is recorded.
+    #[must_use]
+    pub fn is_sampled(&self) -> bool {
+        self.flags & SAMPLED != 0
+    }
+
     /// The `traceparent` to pass on: hookd's own span is the parent there.
     #[must_use]
     pub fn to_traceparent(&self) -> String {
@@ -56,6 +76,36 @@ impl Context {
         text.push_str(span.get(30..).unwrap_or_default());
         text
     }
+}
+
+impl TraceId {
+    /// Its bytes in the order of its digits.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+}
+
+impl SpanId {
+    /// A new one.
+    #[must_use]
+    pub fn random() -> Self {
+        // Not zero: this half holds the variant of the UUID.
+        Self(Uuid::new_v4().as_u64_pair().1)
+    }
+
+    /// Its bytes in the order of its digits.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 8] {
+        self.0.to_be_bytes()
+    }
+}
+
+/// Whether something is among so many of 1,000,000 that are chosen, by a number whose lower half is random.
+#[must_use]
+pub fn is_among(random: u64, millionths: u32) -> bool {
+    let place = (random & u64::from(u32::MAX)).saturating_mul(u64::from(KEEP_ALL)) >> u32::BITS;
+    place < u64::from(millionths)
 }
 
 impl fmt::Display for TraceId {
@@ -104,6 +154,25 @@ mod tests {
         let passed_on = context.to_traceparent();
         assert_eq!(passed_on, format!("00-4bf92f3577b34da6a3ce929d0e0e4736-{}-01", context.span_id));
         assert_eq!(Context::from_header(Some(&passed_on), ID).parent, Some(context.span_id));
+    }
+
+    #[test]
+    fn only_a_trace_that_starts_here_is_chosen_by_the_ratio() {
+        let unsampled = PARENT.replace("-01", "-00");
+        for (header, ratio, expected) in [
+            (Some(PARENT), 0, 1),
+            (Some(PARENT), KEEP_ALL, 1),
+            (Some(&*unsampled), KEEP_ALL, 0),
+            (None, KEEP_ALL, 1),
+            (None, 0, 0),
+        ] {
+            let context = Context::from_header(header, ID).sampled(ratio);
+            assert_eq!((context.flags, context.is_sampled()), (expected, expected == 1), "{header:?} {ratio}");
+        }
+        let chosen =
+            (0..10_000).filter(|_| Context::from_header(None, Uuid::new_v4()).sampled(KEEP_ALL / 10).is_sampled());
+        let chosen = chosen.count();
+        assert!((800..1200).contains(&chosen), "{chosen}");
     }
 
     #[test]

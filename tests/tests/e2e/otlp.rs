@@ -1,9 +1,10 @@
 //! What goes to an OpenTelemetry collector (issue 6, item 7), and what a collector can do to hookd: nothing.
 
-use std::{fs, net::TcpListener};
+use std::{collections::HashSet, fs, net::TcpListener};
 
 use hookd_tests::{
-    Collector, Hookd, HookdBuilder, Reply, Signal, decide, eventually, pre_tool_use, rule,
+    Authority, Collector, Hookd, HookdBuilder, HttpStub, Reply, Signal, decide, eventually, http, pre_tool_use, rule,
+    sh,
     v1::{TriggerRequest, Verdict},
     with, within,
 };
@@ -11,6 +12,7 @@ use opentelemetry_proto::tonic::{
     collector::logs::v1::{ExportLogsPartialSuccess, ExportLogsServiceResponse},
     common::v1::{AnyValue, KeyValue, any_value::Value as Any},
     logs::v1::LogRecord,
+    trace::v1::{Span, Status},
 };
 use prost::Message as _;
 use serde_json::{Value, json};
@@ -215,6 +217,27 @@ async fn what_a_collector_refuses_is_dropped_and_what_it_cannot_take_now_is_trie
 }
 
 #[tokio::test]
+async fn a_collector_that_another_authority_certifies_is_told_nothing_until_it_is_trusted() {
+    let (trusted, other) = (Authority::new(), Authority::new());
+    let collector = Collector::start_with_tls(&trusted.server()).await;
+    let otlp = json!({ "endpoint": collector.url(), "ca": "ca.crt", "headers_file": "headers" });
+    let hookd = guarded()
+        .file("ca.crt", &other.certificate)
+        .file("headers", &format!("Authorization: Bearer {SECRET}"))
+        .settings(json!({ "audit": { "otlp": otlp } }))
+        .start()
+        .await;
+    let line = "audit records cannot be exported: ";
+    eventually(line, async || hookd.admin_get("/readyz").await.1.contains(line).then_some(())).await;
+    assert_eq!(collector.requests(), []);
+    // Files are read again where it does not work.
+    hookd.replace_file("ca.crt", &trusted.certificate);
+    collector.wait_for_log_records(1).await;
+    assert!(collector.requests()[0].head.contains(&format!("Bearer {SECRET}")));
+    assert!(!hookd.log_text().contains(SECRET));
+}
+
+#[tokio::test]
 async fn files_for_a_collector_that_cannot_be_used_are_refused_at_start_without_what_is_in_them() {
     for (name, content, why) in [
         ("headers_file", SECRET, "cannot use the headers of the collector: line 1 is not `Name: value`"),
@@ -228,4 +251,190 @@ async fn files_for_a_collector_that_cannot_be_used_are_refused_at_start_without_
         assert!(line.ends_with(&format!("/file: {why}")) && !refused.stderr.contains(SECRET), "{}", refused.stderr);
         assert_eq!(refused.code, Some(1));
     }
+}
+
+fn attributes(pairs: &[(&str, Value)]) -> Vec<KeyValue> {
+    let pair = |(key, value): &(&str, Value)| {
+        let value = match value {
+            Value::String(text) => Any::StringValue(text.clone()),
+            Value::Bool(flag) => Any::BoolValue(*flag),
+            value => Any::IntValue(value.as_i64().unwrap()),
+        };
+        KeyValue { key: (*key).to_owned(), value: Some(AnyValue { value: Some(value) }), ..KeyValue::default() }
+    };
+    pairs.iter().map(pair).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The `traceparent` of each request.
+fn traceparents(stub: &HttpStub) -> Vec<String> {
+    let header = |line: &str| line.strip_prefix("traceparent: ").map(str::to_owned);
+    stub.requests().iter().filter_map(|request| request.head.lines().find_map(header)).collect()
+}
+
+const SERVER: i32 = 2;
+const CLIENT: i32 = 3;
+const INTERNAL: i32 = 1;
+
+#[tokio::test]
+async fn a_call_has_a_span_and_so_has_each_handler_that_ran() {
+    let (collector, stub) = (Collector::start().await, HttpStub::start(|_| Reply::ok("{}")).await);
+    let broken = with(rule("broken", "PreToolUse", sh("exit 1")), json!({ "onError": "allow" }));
+    let watch = with(rule("watch", "PreToolUse", decide(json!({ "verdict": "block" }))), json!({ "mode": "shadow" }));
+    let later = with(rule("later", "PreToolUse", sh("true")), json!({ "async": true }));
+    let hookd = Hookd::builder()
+        .managed(json!([rule("scan", "PreToolUse", http(&stub.url("/scan")))]))
+        .local(json!([rule("rewrites", "PreToolUse", decide(json!({ "modifiedParams": { "command": "ls -l" } })))]))
+        .shared(json!([broken, watch, later]))
+        .settings(json!({ "traces": { "otlp": { "endpoint": collector.url() } } }))
+        .start()
+        .await;
+    let answer = hookd.trigger(traced(pre_tool_use("Bash", json!({ "command": "ls" })), "01")).await;
+    let results = answer.results.iter().map(|result| &*result.rule_id).collect::<Vec<_>>();
+    assert_eq!(results, ["scan", "rewrites", "broken", "watch", "later", "scan"]);
+    let spans = collector.wait_for_spans(6).await;
+    let whole = spans[0].clone();
+    assert!(whole.start_time_unix_nano < whole.end_time_unix_nano);
+    let expected = Span {
+        trace_id: bytes(TRACE),
+        span_id: bytes(&answer.decision_id)[8..].to_vec(),
+        parent_span_id: bytes(PARENT),
+        // Sampled; it is known where the parent is: elsewhere.
+        flags: 0x301,
+        name: "evaluate PreToolUse".to_owned(),
+        kind: SERVER,
+        start_time_unix_nano: whole.start_time_unix_nano,
+        end_time_unix_nano: whole.end_time_unix_nano,
+        attributes: attributes(&[
+            ("hookd.decision_id", json!(answer.decision_id)),
+            ("hookd.revision", json!(answer.policy_revision)),
+            ("hookd.event", json!("PreToolUse")),
+            ("hookd.tool", json!("Bash")),
+            ("hookd.session", json!(session(&whole))),
+            ("hookd.verdict", json!("none")),
+            ("hookd.rule", json!("broken")),
+            ("hookd.tier", json!("shared")),
+            ("hookd.cause", json!("failure_policy")),
+            ("hookd.considered", json!(5)),
+            ("hookd.matched", json!(5)),
+            ("hookd.degraded", json!(true)),
+        ]),
+        ..Span::default()
+    };
+    assert_eq!(whole, expected);
+
+    let handler = |rule: &str, tier: &str, kind: &str, outcome: &str| {
+        vec![
+            ("hookd.rule", json!(rule)),
+            ("hookd.tier", json!(tier)),
+            ("hookd.handler", json!(kind)),
+            ("hookd.outcome", json!(outcome)),
+        ]
+    };
+    let and = |mut pairs: Vec<(&'static str, Value)>, more: &[(&'static str, Value)]| {
+        pairs.extend(more.iter().cloned());
+        pairs
+    };
+    let failed = [("hookd.failure", json!("exited")), ("hookd.forgiven", json!(true))];
+    let handlers = [
+        ("http scan", CLIENT, "", handler("scan", "managed", "http", "none")),
+        ("decide rewrites", INTERNAL, "", handler("rewrites", "local", "decide", "none")),
+        ("command broken", INTERNAL, "exited", and(handler("broken", "shared", "command", "failed"), &failed)),
+        (
+            "decide watch",
+            INTERNAL,
+            "",
+            and(handler("watch", "shared", "decide", "block"), &[("hookd.shadow", json!(true))]),
+        ),
+        ("http scan", CLIENT, "", and(handler("scan", "managed", "http", "none"), &[("hookd.recheck", json!(true))])),
+    ];
+    let mut reached = whole.start_time_unix_nano;
+    for (span, (name, kind, failure, expected)) in spans[1..].iter().zip(&handlers) {
+        assert!(span.start_time_unix_nano >= reached && span.end_time_unix_nano >= span.start_time_unix_nano, "{name}");
+        assert_eq!(span.end_time_unix_nano > span.start_time_unix_nano, !name.starts_with("decide"), "{name}");
+        reached = span.end_time_unix_nano;
+        let expected = Span {
+            trace_id: bytes(TRACE),
+            span_id: span.span_id.clone(),
+            parent_span_id: whole.span_id.clone(),
+            flags: 0x101,
+            name: (*name).to_owned(),
+            kind: *kind,
+            start_time_unix_nano: span.start_time_unix_nano,
+            end_time_unix_nano: span.end_time_unix_nano,
+            attributes: attributes(expected),
+            status: (!failure.is_empty()).then(|| Status { message: (*failure).to_owned(), code: 2 }),
+            ..Span::default()
+        };
+        assert_eq!(*span, expected);
+    }
+    assert!(reached <= whole.end_time_unix_nano);
+    let ids = spans.iter().map(|span| span.span_id.clone()).collect::<HashSet<_>>();
+    assert_eq!((spans.len(), ids.len()), (6, 6));
+    let passed_on = format!("00-{TRACE}-{}-01", hex(&whole.span_id));
+    assert_eq!(traceparents(&stub), [passed_on.clone(), passed_on]);
+    eventually("counts", async || (metric(&hookd, "exported_total", "traces").await == 6.0).then_some(())).await;
+}
+
+fn session(span: &Span) -> String {
+    let value = span.attributes.iter().find(|attribute| attribute.key == "hookd.session").unwrap();
+    match value.value.clone().unwrap().value {
+        Some(Any::StringValue(text)) => text,
+        value => panic!("{value:?}"),
+    }
+}
+
+#[tokio::test]
+async fn who_calls_says_whether_there_are_spans_and_else_the_ratio_does() {
+    for (ratio, of_its_own) in [(0.0, false), (1.0, true)] {
+        let (collector, stub) = (Collector::start().await, HttpStub::start(|_| Reply::ok("{}")).await);
+        let hookd = Hookd::builder()
+            .managed(json!([rule("scan", "PreToolUse", http(&stub.url("/scan")))]))
+            .settings(json!({ "traces": { "otlp": { "endpoint": collector.url() }, "sample_ratio": ratio } }))
+            .start()
+            .await;
+        let call = || pre_tool_use("Bash", json!({}));
+        let begun = hookd.trigger(call()).await.decision_id.replace('-', "");
+        let unsampled = hookd.trigger(traced(call(), "00")).await.decision_id.replace('-', "");
+        let sampled = hookd.trigger(traced(call(), "01")).await.decision_id.replace('-', "");
+        hookd.signal(Signal::TERM);
+        assert_eq!(hookd.wait_exit().await.code(), Some(0));
+
+        let mut expected = vec![(TRACE.to_owned(), PARENT.to_owned(), sampled[16..].to_owned())];
+        if of_its_own {
+            expected.insert(0, (begun.clone(), String::new(), begun[16..].to_owned()));
+        }
+        let spans = collector.wait_for_spans(2 * expected.len()).await;
+        let evaluations = spans.iter().filter(|span| span.kind == SERVER);
+        let ids = |span: &Span| (hex(&span.trace_id), hex(&span.parent_span_id), hex(&span.span_id));
+        assert_eq!(evaluations.map(ids).collect::<Vec<_>>(), expected, "{ratio}");
+        let flags = if of_its_own { "01" } else { "00" };
+        assert_eq!(
+            traceparents(&stub),
+            [
+                format!("00-{begun}-{}-{flags}", &begun[16..]),
+                format!("00-{TRACE}-{}-00", &unsampled[16..]),
+                format!("00-{TRACE}-{}-01", &sampled[16..]),
+            ],
+            "{ratio}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn spans_are_dropped_while_their_collector_hangs_and_no_call_waits() {
+    let collector = Collector::start().await;
+    collector.answers(Reply::raw("").then_hang());
+    let otlp = json!({ "endpoint": collector.url(), "timeout": "10m", "queue_bytes": "4KiB" });
+    let hookd = guarded().settings(json!({ "traces": { "otlp": otlp } })).start().await;
+    for _ in 0..20 {
+        assert_eq!(hookd.trigger(pre_tool_use("Bash", json!({}))).await.verdict(), Verdict::Block);
+    }
+    // Two spans a call, of which the queue holds so many.
+    let dropped = metric(&hookd, "dropped_total", "traces").await;
+    assert!((1.0..40.0).contains(&dropped), "{dropped}");
+    assert!(metric(&hookd, "queue_bytes", "traces").await <= 4096.0);
 }

@@ -8,11 +8,8 @@ use super::{
     redaction::{Redaction, Redactor},
 };
 use crate::{
-    model::{
-        Capability, DecidedBy, Decision, Downgrade, Failure, Outcome, Rewrite, RewriteTarget, Rule, RuleResult,
-        Trigger, Verdict,
-    },
-    record::line::cause,
+    model::{Capability, DecidedBy, Decision, Downgrade, Failure, Rewrite, RewriteTarget, Trigger, Verdict},
+    record::{line::cause, part::Part},
 };
 
 /// Of texts that are longer in all only hashes are told, in bytes: lines have to be read again.
@@ -33,17 +30,6 @@ pub(super) struct Decided {
     considered: usize,
     matched: usize,
     took: Duration,
-}
-
-/// One rule's part, without its texts.
-struct Part {
-    rule: Arc<Rule>,
-    outcome: Outcome,
-    failure: Option<Failure>,
-    elapsed: Option<Duration>,
-    recheck: bool,
-    shadow: bool,
-    forgiven: bool,
 }
 
 #[derive(Serialize)]
@@ -138,7 +124,7 @@ impl Decided {
         }
         json(out, "considered", &self.considered);
         json(out, "matched", &self.matched);
-        json(out, "results", &self.results.iter().map(Part::shown).collect::<Vec<_>>());
+        json(out, "results", &self.results.iter().map(ShownPart::of).collect::<Vec<_>>());
         json(out, "degraded", &self.degraded);
         if !self.downgrades.is_empty() {
             json(out, "downgrades", &self.downgrades.iter().map(shown).collect::<Vec<_>>());
@@ -195,30 +181,18 @@ impl Decided {
     }
 }
 
-impl Part {
-    fn of(result: &RuleResult) -> Self {
+impl<'d> ShownPart<'d> {
+    fn of(part: &'d Part) -> Self {
         Self {
-            rule: Arc::clone(&result.rule),
-            outcome: result.outcome,
-            failure: result.ran.said.as_ref().err().map(|failed| failed.kind),
-            elapsed: result.ran.elapsed,
-            recheck: result.recheck,
-            shadow: result.is_shadow(),
-            forgiven: result.is_forgiven(),
-        }
-    }
-
-    fn shown(&self) -> ShownPart<'_> {
-        ShownPart {
-            rule: &self.rule.id,
-            tier: self.rule.tier.name(),
-            handler: self.rule.handler.kind(),
-            outcome: self.outcome.name(),
-            failure: self.failure.map(Failure::name),
-            ms: self.elapsed.map(millis),
-            recheck: self.recheck,
-            shadow: self.shadow,
-            forgiven: self.forgiven,
+            rule: &part.rule.id,
+            tier: part.rule.tier.name(),
+            handler: part.rule.handler.kind(),
+            outcome: part.outcome.name(),
+            failure: part.failure.map(Failure::name),
+            ms: part.elapsed.map(millis),
+            recheck: part.recheck,
+            shadow: part.shadow,
+            forgiven: part.forgiven,
         }
     }
 }

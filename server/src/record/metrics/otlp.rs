@@ -36,6 +36,7 @@ impl OtlpMetrics {
     pub(super) fn register(&self, r: &mut Registry) {
         // So that they are there from the beginning.
         self.show("logs", &OtlpStats::default());
+        self.show("traces", &OtlpStats::default());
         let taken = "Audit records (logs) and spans (traces) that a collector took";
         r.register("otlp_exported", taken, self.exported.clone());
         let dropped = "Those that found no place, were refused by the collector or were lost";

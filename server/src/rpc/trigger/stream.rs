@@ -116,7 +116,7 @@ async fn judge<H: Handlers>(
     place: &mut Option<Kept>,
 ) -> Result<v1::TriggerResponse, NotJudged> {
     let opened = opened(service, call, metadata, &mut wires, end);
-    let Opened { begun: Begun { trigger, policy, budget }, gathered } = match &lasting.threshold {
+    let Opened { begun: Begun { trigger, policy, budget, context }, gathered } = match &lasting.threshold {
         None => opened.await?,
         // INVARIANT: a place is taken only when nothing of the caller's is waited for any more but results of commands.
         Some(threshold) => {
@@ -145,7 +145,7 @@ async fn judge<H: Handlers>(
             let _ = timeout_at(end, wires.send(wire::outgoing(outgoing))).await;
         }
     }
-    if let Some(held) = service.recorder.decision(&trigger, &decision, call.arrived.elapsed()) {
+    if let Some(held) = service.recorder.decision(&trigger, &decision, &context, call.arrived.elapsed()) {
         service.wait_for_record(held, &trigger, &mut decision, budget).await;
     }
     let answer = reply(&trigger, decision, service.bounds.message_bytes.saturating_sub(ENVELOPE));

@@ -100,3 +100,20 @@ fn an_audit_trail_that_would_not_be_what_it_says_is_refused() {
     );
     refused("audit: { file: { paths: x } }", "s.yaml: audit.file.paths: unknown key, did you mean `path`");
 }
+
+#[test]
+fn traces_are_read_whole() {
+    let text =
+        "traces: { otlp: { endpoint: \"http://[::1]:4318/otlp/traces\", queue_bytes: 1KiB }, sample_ratio: 0.25 }";
+    let settings = read("s.yaml", text, &[]).unwrap();
+    let endpoint = Some("http://[::1]:4318/otlp/traces".parse().unwrap());
+    let expected = TraceSettings {
+        otlp: OtlpSettings { endpoint, queue_bytes: 1 << 10, ..OtlpSettings::default() },
+        sample_ratio: 250_000,
+    };
+    assert_eq!(settings.traces, expected);
+    assert_eq!(read("s.yaml", &settings.to_yaml(), &[]), Ok(settings));
+    let defaults = defaults().traces;
+    assert_eq!(defaults, TraceSettings { otlp: OtlpSettings::default(), sample_ratio: KEEP_ALL });
+    refused("traces: { sample: 1 }", "s.yaml: traces.sample: unknown key, known here: `otlp`, `sample_ratio`");
+}
