@@ -85,4 +85,5 @@ def main() -> None:
     os.execve("/hookd", ["hookd", *container["arguments"]], container["environment"])
 
 
-main()
+if __name__ == "__main__":
+    main()
