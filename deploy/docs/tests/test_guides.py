@@ -35,7 +35,7 @@ def run(text: str, folder: Path, place: Path) -> tuple[int, str]:
     path = place / "guide.sh"
     path.write_text(text)
     output = place / "output"
-    namespaces = ["unshare", "--net", "--kill-child"] + ([] if os.geteuid() == 0 else ["--map-root-user"])
+    namespaces = ["unshare", "--net", "--mount-proc", "--kill-child"] + ([] if os.geteuid() == 0 else ["--map-root-user"])
     with output.open("wb") as out:
         shell = [*namespaces, "--pid", "--fork", sys.executable, HERE / "with_loopback.py", "sh", "-e", path]
         child = subprocess.Popen(
@@ -110,6 +110,18 @@ def test_blocks_are_of_a_kind_that_is_run(guide: str) -> None:
             assert block.text.count("\n") == 1, f"of several commands one could fail unseen:\n{block.text}"
         if "build" in block.words:
             assert set(re.findall(r"-p (\S+)", block.text)) <= programs, block
+
+
+def test_the_figures_of_capacity_are_those_that_were_measured() -> None:
+    page = (DOCS / "capacity.md").read_text()
+    _, measured = (ROOT / "README.md").read_text().split("## What it costs\n")
+    table = page.split("| --- | --- |\n")[1].split("\n\n")[0]
+    figures = [figure for row in table.splitlines() for figure in re.split("[,;] ", row.strip("| ").split(" | ")[1])]
+    assert len(figures) == 8
+    assert [figure for figure in figures if figure not in measured] == []
+    assert f"Measured on {re.search('measured on ([0-9-]+)', page)[1]} " in measured
+    [said] = re.findall(r"microseconds=(\S+)", page)
+    assert f"{said} µs" == figures[0]
 
 
 def test_links_lead_somewhere() -> None:

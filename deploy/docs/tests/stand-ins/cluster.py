@@ -11,8 +11,8 @@ STATE = Path(os.environ["GUIDE_CLUSTER"])
 
 
 def read() -> dict[str, Any]:
-    """`objects` as kind/name in lower case, `wanted` in the same form, and the `releases` of Helm, oldest first."""
-    return json.loads(STATE.read_text()) if STATE.exists() else {"objects": [], "wanted": [], "releases": []}
+    """`objects` as kind/name in lower case, and the `releases` of Helm, oldest first."""
+    return json.loads(STATE.read_text()) if STATE.exists() else {"objects": [], "releases": []}
 
 
 def write(state: dict[str, Any]) -> None:

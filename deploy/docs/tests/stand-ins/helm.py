@@ -11,14 +11,17 @@ from chart import CHART, ROOT, Object, render
 import cluster
 
 
-def config_maps(value: Object | list[Object]) -> set[str]:
-    """The ConfigMaps that a manifest mounts."""
+def mounted(value: Object | list[Object]) -> set[str]:
+    """The ConfigMaps and Secrets that a manifest mounts."""
     if isinstance(value, list):
-        return set().union(*map(config_maps, value))
+        return set().union(*map(mounted, value))
     if not isinstance(value, dict):
         return set()
-    mounted = {value["configMap"]["name"]} if isinstance(value.get("configMap"), dict) else set()
-    return mounted | config_maps(list(value.values()))
+    found = mounted(list(value.values()))
+    for kind in ("configMap", "secret"):
+        if isinstance(volume := value.get(kind), dict):
+            found.add(f"{kind}/{volume.get('name') or volume['secretName']}".lower())
+    return found
 
 
 def main() -> None:
@@ -43,7 +46,8 @@ def main() -> None:
             raise SystemExit(f"helm: there is no chart {said.chart}")
         rendered = render(yaml.safe_load(Path(said.values).read_text()), said.release, said.namespace)
         made = {f"{it['kind']}/{it['metadata']['name']}".lower() for it in rendered.objects}
-        missing = {f"configmap/{name}" for name in config_maps(rendered.objects)} - made - set(state["objects"])
+        made |= {f"secret/{it['spec']['secretName']}" for it in rendered.objects if it["kind"] == "Certificate"}
+        missing = mounted(rendered.objects) - made - set(state["objects"])
         if missing:
             raise SystemExit(f"helm: the pods would wait for {sorted(missing)}")
         state["objects"] = sorted(made | set(state["objects"]))
