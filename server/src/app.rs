@@ -20,6 +20,7 @@ use std::{
 use hookd_proto::v1::{admin_service_server::AdminServiceServer, hook_service_server::HookServiceServer};
 use hookd_rules::{Environment, Severity, SourceState};
 use hookd_runner::{Capacity, Runner};
+use rustix::process::getpid;
 use tokio::{net::TcpListener, sync::Semaphore, task::JoinHandle};
 use tokio_util::task::TaskTracker;
 use tonic::{codec::CompressionEncoding, service::Routes};
@@ -331,6 +332,8 @@ impl App {
         let hangups = signals.hangups();
         let reloading = tokio::spawn(reload.run(live.clone(), hangups));
         let tls_reloading = tls_reload.map(|reload| tokio::spawn(reload.run(signals.hangups())));
+        // Only now: trying out what holds commands in has started a child that no runner knows of.
+        let reaping = getpid().is_init().then(|| tokio::spawn(hookd_runner::reap_orphans()));
         drop(starting);
         info!(how = holding.summary(), "commands are held in");
         let tls = tls_text(settings.tls.as_ref());
@@ -368,6 +371,7 @@ impl App {
         }
         reloading.abort();
         tls_reloading.inspect(JoinHandle::abort);
+        reaping.inspect(JoinHandle::abort);
         admin_pages.abort();
         Ok(exit)
     }

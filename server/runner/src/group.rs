@@ -8,11 +8,11 @@ use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
-use crate::members;
 use crate::pipes::Pipes;
 use crate::place::{Place, Stage};
 use crate::process::Spawned;
 use crate::scratch::Directory;
+use crate::{members, orphans};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
@@ -191,7 +191,7 @@ impl Leader {
 
     /// Reaps a leader that has exited.
     fn reap(mut self) {
-        if let Err(error) = self.child.try_wait() {
+        if let Err(error) = orphans::reap(&mut self.child) {
             tracing::warn!(pid = self.pid.as_raw_pid(), %error, "cannot reap a child");
         }
         if let Some(scratch) = self.scratch.take() {
@@ -201,7 +201,9 @@ impl Leader {
 
     /// Blocks until the leader has exited, and reaps it.
     fn reap_when_exited(mut self) {
-        let _status = self.child.wait();
+        // Seen first and collected then: what collects holds orphans back meanwhile, and must not wait.
+        let _exit = waitid(WaitId::Pid(self.pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+        let _reaped = orphans::reap(&mut self.child);
     }
 }
 

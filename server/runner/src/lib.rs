@@ -16,16 +16,18 @@
 //! - A leader that exits by itself, whatever its code, leaves the processes that it started alone: a helper that was
 //!   detached on purpose lives on. It is no longer counted, and its end is not this crate's business.
 //! - A process that leaves the group (`setsid`) leaves this crate's reach too. Where this process is the first one of its
-//!   machine, it reaps the members of groups that it ends; those that were left alone need an init that does.
+//!   machine, it reaps the members of groups that it ends; [`reap_orphans`] reaps those that were left alone.
 //! - Output beyond the cap is read and thrown away, so memory stays flat and the program is not blocked.
 //!
 //! [`Workers`] are programs that stay: started once, asked line by line, with the same rules for their groups.
 //!
 //! Read on in this order: `runner` (what callers use) → `place` (the cap, the queue) → `process` (one program) → `scratch`
-//! (its own directory) → `pipes` → `group` (signals, reaping) → `members` (who is in a group); and `workers` (a pool) → `worker` (one of them).
+//! (its own directory) → `pipes` → `group` (signals, reaping) → `members` (who is in a group) → `orphans` (who reaps
+//! what); and `workers` (a pool) → `worker` (one of them).
 
 mod group;
 mod members;
+mod orphans;
 mod pipes;
 mod place;
 mod process;
@@ -39,6 +41,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use orphans::reap_orphans;
 pub use place::{Class, Overloaded};
 pub use runner::{Capacity, Runner};
 pub use scratch::Scratch;

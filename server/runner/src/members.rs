@@ -19,6 +19,20 @@ pub(crate) fn has_living(group: Pid) -> bool {
     rustix::process::test_kill_process_group(group).is_ok()
 }
 
+/// The children of this process that have ended and are not collected.
+#[cfg(target_os = "linux")]
+pub(crate) fn ended_children() -> Vec<Pid> {
+    let Ok(table) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let ours = table.flatten().filter_map(|entry| Member::read(&entry)).filter(|it| it.ended && it.is_ours());
+    ours.map(|it| it.pid).collect()
+}
+
+/// The children of this process that have ended and are not collected: not known here.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn ended_children() -> Vec<Pid> {
+    Vec::new()
+}
+
 /// What one walk found of a group.
 #[cfg(target_os = "linux")]
 #[derive(Default)]
@@ -70,8 +84,12 @@ impl Member {
     /// The processes of a dead leader become children of process 1. In a container that is often this process, and then
     /// nobody else collects them.
     fn reap_if_ours(&self) -> bool {
-        use rustix::process::{WaitOptions, getpid, waitpid};
+        use rustix::process::{WaitOptions, waitpid};
 
-        self.parent == getpid().as_raw_pid() && waitpid(Some(self.pid), WaitOptions::NOHANG).is_ok()
+        self.is_ours() && waitpid(Some(self.pid), WaitOptions::NOHANG).is_ok()
+    }
+
+    fn is_ours(&self) -> bool {
+        self.parent == rustix::process::getpid().as_raw_pid()
     }
 }

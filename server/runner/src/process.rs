@@ -14,7 +14,7 @@ use crate::group::{Exit, Group};
 use crate::pipes::Captured;
 use crate::place::{Place, Stage};
 use crate::scratch::{Directory, Scratch};
-use crate::{Command, End, Finished, Limits};
+use crate::{Command, End, Finished, Limits, orphans};
 
 /// A file that another thread's fresh child still holds open for writing cannot be executed; the moment passes by itself.
 const BUSY_LIMIT: Duration = Duration::from_secs(2);
@@ -158,7 +158,7 @@ pub(crate) async fn spawn(command: &Command, input: Input<'_>, started: Instant)
         if command.no_new_privileges {
             no_new_privileges().map_err(|error| format!("cannot be kept from new privileges: {error}"))?;
         }
-        let error = match prepared.spawn() {
+        let error = match orphans::start(&mut prepared) {
             Ok(child) => return Ok(Spawned { child, scratch }),
             Err(error) => error,
         };
