@@ -188,7 +188,8 @@ def test_nothing_is_left_of_connections_that_were_lost(ask: Asker, start: Start)
         return before, descriptors()
 
     before, after = ask(server.address, sync if ask.kind == "threads" else asynchronous, rounds=1)
-    assert after <= before + 4
+    # One for each call would be 50. gRPC closes in its own time.
+    assert after <= before + 20
 
 
 def test_a_proxy_that_is_meant_for_the_web_is_not_asked(

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from hookd._resolve import is_ip
+
 _EXPECTED = "expected `host:port`, `http://host:port`, `https://host:port` or `unix:/path`"
 # A name, an IPv4 address, or an IPv6 address in brackets.
 _AUTHORITY = re.compile(r"([A-Za-z0-9._~%-]+|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})/?\Z")
@@ -16,7 +18,7 @@ class AddressError(ValueError):
     """A text is not an address of hookd, or does not fit the other options."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Address:
     """One address of hookd: a TCP address, with TLS where it says `https`, or a unix socket."""
 
@@ -28,6 +30,15 @@ class Address:
     """Whether it asks for TLS."""
     local: bool
     """Nothing between the two ends leaves this machine."""
+    host: str = ""
+    """The name or IP address, without brackets. Empty: a unix socket."""
+    port: int = 0
+    """The TCP port."""
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it has to be looked up, and stands for as many replicas as it has addresses."""
+        return self.host != "" and not is_ip(self.host)
 
     @staticmethod
     def parse(text: str) -> Address:
@@ -43,7 +54,7 @@ class Address:
         if match is None or not 0 < int(match[2]) < 65536:
             raise _not_an_address(text)
         local = _LOOPBACK.fullmatch(match[1]) is not None
-        return Address(text, f"dns:///{match[1]}:{match[2]}", tls=tls, local=local)
+        return Address(text, f"dns:///{match[1]}:{match[2]}", tls=tls, local=local, host=match[1].strip("[]"), port=int(match[2]))
 
     @staticmethod
     def parse_list(addresses: str | Iterable[str]) -> list[Address]:

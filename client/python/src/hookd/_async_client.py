@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, cast
@@ -11,26 +12,26 @@ import grpc
 import grpc.aio
 
 from hookd import v1
-from hookd._address import Address
 from hookd._async_session import AsyncSession
-from hookd._call_error import CallError, not_trusted, unreachable
+from hookd._call_error import CallError, unreachable
 from hookd._calls import (
     DEFAULT_DEADLINE,
+    DEFAULT_KEEP_ALIVE,
     DEFAULT_MESSAGE_BYTES,
     DEFAULT_ROUNDS,
     Attempt,
     Calls,
     Outcome,
-    Peer,
     Status,
-    Wait,
+    Until,
     always,
 )
 from hookd._environment import of_environment
+from hookd._fleet import Replica
 from hookd._fork import forks
 from hookd._gate import Gate, OnUnavailable
 from hookd._request import new_template
-from hookd._transport import TRIGGER, TRIGGER_STREAM, Metadata, Tls, Transport
+from hookd._transport import SETTLED, TRIGGER, TRIGGER_STREAM, Metadata, Tls, Transport
 
 if TYPE_CHECKING:
     from hookd.commands import AgentSide
@@ -39,18 +40,51 @@ if TYPE_CHECKING:
 class AsyncConnection:
     """One channel, on the event loop that it was made on. Kept alive by the calls that are on it."""
 
-    def __init__(self, address: Address, transport: Transport) -> None:
+    def __init__(self, replica: Replica[AsyncConnection], transport: Transport) -> None:
         """Does not connect yet. Raises `OSError` where a file of the TLS options cannot be read."""
-        options = transport.options(address)
-        self.files = transport.state_of_files(address)
+        options = transport.options(replica.address)
         self.loop = asyncio.get_running_loop()
-        if address.tls:
-            self.channel = grpc.aio.secure_channel(address.target, transport.credentials(), options)
+        self.settled: bool | None = None
+        self._watcher: asyncio.Task[None] | None = None
+        if replica.address.tls:
+            self.channel = grpc.aio.secure_channel(replica.target, transport.credentials(), options)
         else:
-            self.channel = grpc.aio.insecure_channel(address.target, options)
+            self.channel = grpc.aio.insecure_channel(replica.target, options)
         # Bytes both ways: what cannot be decoded is told apart from a broken connection.
         self.trigger: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes | None] = self.channel.unary_unary(TRIGGER)
         self.trigger_stream: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self.channel.stream_stream(TRIGGER_STREAM)
+
+    def start(self, on_settled: Callable[[], None]) -> None:
+        """Begins to connect."""
+        self._watcher = self.loop.create_task(self._watch(on_settled))
+
+    def is_usable(self) -> bool:
+        """Whether it is of the loop that runs."""
+        return self.loop is asyncio.get_running_loop()
+
+    def is_lost(self) -> bool:
+        """It was connected, and is not now."""
+        return bool(self.settled) and self.channel.get_state() is not grpc.ChannelConnectivity.READY
+
+    def drop(self) -> None:
+        """Lets go of it."""
+        if self._watcher is not None and not self.loop.is_closed():
+            # The loop may be at rest, and this another thread.
+            self.loop.call_soon_threadsafe(self._watcher.cancel)
+
+    async def close(self) -> None:
+        """Ends it, and the calls on it."""
+        if self._watcher is not None:
+            self._watcher.cancel()
+        await self.channel.close()
+
+    async def _watch(self, on_settled: Callable[[], None]) -> None:
+        state = self.channel.get_state(try_to_connect=True)
+        while state not in SETTLED:
+            await self.channel.wait_for_state_change(state)
+            state = self.channel.get_state()
+        self.settled = state is grpc.ChannelConnectivity.READY
+        on_settled()
 
 
 class AsyncClient:
@@ -70,10 +104,11 @@ class AsyncClient:
         message_bytes: int = DEFAULT_MESSAGE_BYTES,
         tls: Tls | None = None,
         token_file: str | None = None,
+        keep_alive: tuple[float, float] = DEFAULT_KEEP_ALIVE,
     ) -> None:
         """As `Client`. Needs no running event loop."""
         self._calls: Calls[AsyncConnection] = Calls(
-            addresses, on_unavailable, deadline, rounds, message_bytes, tls, token_file
+            addresses, on_unavailable, deadline, rounds, message_bytes, tls, token_file, keep_alive, AsyncConnection
         )
         forks.watch(self)
 
@@ -138,10 +173,10 @@ class AsyncClient:
     async def close(self) -> None:
         """Ends all connections, and the calls on them. No call is made after it."""
         self._calls.closed = True
-        for peer in self._calls.peers:
-            connection, peer.connection = peer.connection, None
-            if connection is not None and connection.loop is asyncio.get_running_loop():
-                await connection.channel.close()
+        for connection in self._calls.fleet.take_connections():
+            if connection.is_usable():
+                await connection.close()
+        self._calls.fleet.changed()
 
     def drop_connections(self) -> None:
         """Lets go of all connections; for a process that is about to fork."""
@@ -154,7 +189,7 @@ class AsyncClient:
         await self.close()
 
     def __repr__(self) -> str:
-        return f"AsyncClient({', '.join(peer.address.text for peer in self._calls.peers)!r})"
+        return f"AsyncClient({', '.join(address.text for address in self._calls.fleet.addresses)!r})"
 
     async def _ask(self, request: v1.TriggerRequest, commands: AgentSide | None) -> Outcome:
         error = self._calls.begin()
@@ -170,10 +205,10 @@ class AsyncClient:
                 return body
 
             async def send(
-                peer: Peer[AsyncConnection], connection: AsyncConnection, timeout: float, metadata: Metadata
+                replica: Replica[AsyncConnection], connection: AsyncConnection, timeout: float, metadata: Metadata
             ) -> Outcome:
                 answer = await connection.trigger(body, timeout=timeout, metadata=metadata)
-                return self._calls.understood(peer, answer)
+                return self._calls.understood(replica, answer)
 
             return await self.drive(send, always)
         finally:
@@ -188,41 +223,46 @@ class AsyncClient:
                 step = steps.send(outcome)
             except StopIteration as end:
                 return cast(Outcome, end.value)
-            if isinstance(step, Wait):
-                await asyncio.sleep(step.seconds)
+            if isinstance(step, Until):
+                await self._wait(step)
                 outcome = None
             else:
                 outcome = await self._attempt(step, send)
 
     async def _attempt(self, attempt: Attempt[AsyncConnection], send: AsyncSend) -> Outcome:
-        peer = attempt.peer
-        metadata = self._calls.transport.metadata(peer.address)
+        replica, connection = attempt.replica, attempt.connection
+        metadata = self._calls.transport.metadata(replica.name)
         if isinstance(metadata, CallError):
             return metadata
         try:
-            connection = self._connection(peer)
-        except OSError as error:
-            return not_trusted(str(error), peer.address.text)
-        try:
-            return await send(peer, connection, attempt.timeout, metadata)
+            return await send(replica, connection, attempt.timeout, metadata)
         except grpc.RpcError as error:
-            return self._calls.failed(peer, connection, cast(Status, error))
+            return self._calls.failed(replica, connection, cast(Status, error))
         except asyncio.CancelledError:
             # gRPC says the same whether this task is cancelled or the channel was closed under its call.
             if self._calls.closed and not _is_cancelled():
-                return unreachable(f"hookd cannot be reached at {peer.address.text}: the connection was closed")
+                return unreachable(f"hookd cannot be reached at {replica.name}: the connection was closed")
             raise
         except grpc.aio.UsageError:
             # The channel was closed under this call.
-            self._calls.retire(peer, connection)
-            return unreachable(f"hookd cannot be reached at {peer.address.text}: the connection was closed")
+            self._calls.fleet.was_silent(replica, connection)
+            return unreachable(f"hookd cannot be reached at {replica.name}: the connection was closed")
 
-    def _connection(self, peer: Peer[AsyncConnection]) -> AsyncConnection:
-        connection = peer.connection
-        is_of_this_loop = connection is not None and connection.loop is asyncio.get_running_loop()
-        if connection is None or not is_of_this_loop or self._calls.is_stale(peer, connection.files):
-            connection = peer.connection = AsyncConnection(peer.address, self._calls.transport)
-        return connection
+    async def _wait(self, step: Until) -> None:
+        loop = asyncio.get_running_loop()
+        changed = asyncio.Event()
+
+        def tell() -> None:
+            # From any thread, when this loop may be over.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(changed.set)
+
+        with self._calls.fleet.watch(tell):
+            over = loop.time() + step.seconds
+            while not step.holds() and (left := over - loop.time()) > 0:
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(changed.wait(), left)
+                changed.clear()
 
 
 def _is_cancelled() -> bool:
@@ -231,5 +271,5 @@ def _is_cancelled() -> bool:
     return task is None or sys.version_info < (3, 11) or task.cancelling() > 0
 
 
-AsyncSend = Callable[[Peer[AsyncConnection], AsyncConnection, float, Metadata], Awaitable[Outcome]]
+AsyncSend = Callable[[Replica[AsyncConnection], AsyncConnection, float, Metadata], Awaitable[Outcome]]
 """Makes one attempt: at a peer, over its connection, within a time, with this metadata."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from hookd import v1
 from hookd._call_error import CallError, not_understood
-from hookd._calls import Calls, Outcome, Peer
+from hookd._calls import Calls, Outcome
+from hookd._fleet import Replica
 from hookd._stream_parts import NO_ANSWER, NO_END, Attempt, start_of
 from hookd._transport import Metadata
 
@@ -29,7 +30,7 @@ async def ask(
     loop = asyncio.get_running_loop()
 
     async def send(
-        _: Peer[AsyncConnection], connection: AsyncConnection, timeout: float, metadata: Metadata
+        _: Replica[AsyncConnection], connection: AsyncConnection, timeout: float, metadata: Metadata
     ) -> Outcome:
         said: asyncio.Queue[bytes | None] = asyncio.Queue()
         said.put_nowait(start)

@@ -110,6 +110,39 @@ def not_trusted(why: str, at: str) -> CallError:
     return CallError(CallErrorKind.NOT_TRUSTED, f"hookd at {at} is not asked: {one_line(why)}")
 
 
+class Failures:
+    """What the attempts of one call met, for the error where none of them was answered."""
+
+    def __init__(self) -> None:
+        self._last: CallError | None = None
+        # It counts more: what blocks must not turn into what `OnUnavailable` lets go by another replica being away.
+        self._untrusted: CallError | None = None
+
+    def add(self, error: CallError) -> None:
+        """One attempt met this."""
+        if error.kind is CallErrorKind.NOT_TRUSTED:
+            self._untrusted = error
+        else:
+            self._last = error
+
+    @property
+    def may_pass(self) -> bool:
+        """One more round can have another end: somebody was away, who may be back."""
+        return self._last is not None
+
+    def late(self, at: str, granted: float) -> CallError:
+        """There is no time left."""
+        return deadline_over(at, granted, self._untrusted or self._last)
+
+    def unanswered(self, granted: float, tried: list[str]) -> CallError:
+        """All attempts are made, at all of `tried`."""
+        error = self._untrusted or self._last or deadline_over("any address", granted, None)
+        if len(tried) < 2:
+            return error
+        message = f"{error.message}; tried {', '.join(tried)}"
+        return CallError(error.kind, message, error.code, error.decision_id, error.retry_after)
+
+
 def deadline_over(at: str, granted: float, last: CallError | None) -> CallError:
     """No answer in time; `last` is what the last finished attempt met. Want of trust stays what it is."""
     message = f"hookd at {at} gave no answer within {_span(granted)}"

@@ -16,49 +16,50 @@ from google.protobuf.message import DecodeError, Message
 
 from hookd import v1
 from hookd._address import Address
-from hookd._call_error import CallError, CallErrorKind, deadline_over, of_status, refused_here, unreachable
+from hookd._call_error import CallError, CallErrorKind, Failures, not_trusted, of_status, refused_here, unreachable
+from hookd._fleet import C, Fleet, Known, Replica
 from hookd._fork import FORKED_IN_A_CALL, forks
 from hookd._gate import Gate, OnUnavailable, gate_of_answer, of_error
 from hookd._transport import Tls, Transport
 
 DEFAULT_DEADLINE = 30.0
 DEFAULT_ROUNDS = 5
+# How long nothing may come on a connection with calls in flight, and how long the sign of life then may take, in seconds.
+DEFAULT_KEEP_ALIVE = (10.0, 5.0)
 DEFAULT_MESSAGE_BYTES = 4 * 1024 * 1024
 # The wait before the second round, in seconds; it doubles from round to round up to the longest.
 _FIRST_BACK_OFF = 0.05
 _LONGEST_BACK_OFF = 1.0
+# How long a replica may take to connect before another one is tried as well, in seconds.
+_HEAD_START = 0.25
 
 # Nothing was judged.
 UNANSWERED = frozenset((CallErrorKind.UNAVAILABLE, CallErrorKind.NOT_TRUSTED))
 _CLOSED = "the client is closed"
 
-C = TypeVar("C")
+A = TypeVar("A")
 Outcome = Union[v1.TriggerResponse, CallError]
-
-
-@dataclass
-class Peer(Generic[C]):
-    """One address, and the connection to it."""
-
-    address: Address
-    connection: C | None = None
-    """Made when it is first needed, and again whenever it is lost."""
 
 
 @dataclass(frozen=True)
 class Attempt(Generic[C]):
-    """Ask this peer now; to be answered with what came of it."""
+    """Ask this replica now; to be answered with what came of it."""
 
-    peer: Peer[C]
+    replica: Replica[C]
+    connection: C
     timeout: float
     """How long it may take, in seconds."""
 
 
 @dataclass(frozen=True)
-class Wait:
-    """Wait so long, in seconds."""
+class Until:
+    """Wait until this holds, which may change whenever the fleet does, or the time is over."""
 
+    holds: Callable[[], bool]
     seconds: float
+
+
+Steps = Generator[Union[Attempt[C], Until], Union[Outcome, None], A]
 
 
 class Status(Protocol):
@@ -71,7 +72,7 @@ class Status(Protocol):
 
 
 class Calls(Generic[C]):
-    """The settings of a client, and its peers."""
+    """The settings of a client, and its replicas."""
 
     def __init__(
         self,
@@ -82,26 +83,30 @@ class Calls(Generic[C]):
         message_bytes: int,
         tls: Tls | None,
         token_file: str | None,
+        keep_alive: tuple[float, float],
+        connect: Callable[[Replica[C], Transport], C],
     ) -> None:
         """Raises `AddressError`, `ValueError` and `OSError` for settings that cannot be."""
         if not deadline > 0:
             raise ValueError(f"a deadline of {deadline} s is none, expected more than 0")
         if rounds < 1:
             raise ValueError(f"{rounds} rounds ask nobody, expected at least 1")
-        self.peers = [Peer[C](address) for address in Address.parse_list(addresses)]
-        self.transport = Transport([peer.address for peer in self.peers], message_bytes, tls, token_file)
+        if not min(keep_alive) > 0:
+            raise ValueError(f"a keep-alive of {keep_alive} s is none, expected two times of more than 0")
+        parsed = Address.parse_list(addresses)
+        self.transport = Transport(parsed, message_bytes, tls, token_file, keep_alive)
+        self.fleet = Fleet[C](parsed)
+        self._connect = connect
         self.on_unavailable = on_unavailable
         self.deadline = deadline
         self._rounds = rounds
         self._message_bytes = message_bytes
-        # The peer that is asked first: a random one, then the next whenever it does not answer. Counts on, modulo.
-        self._current = random.randrange(len(self.peers))
         self.closed = False
 
     def drop_connections(self) -> None:
-        """Lets go of all connections."""
-        for peer in self.peers:
-            peer.connection = None
+        """Lets go of all connections; no call is on them."""
+        for connection in self.fleet.take_connections():
+            connection.drop()
 
     def encoded(self, message: Message) -> bytes | CallError:
         """The bytes of a request, if they are not too many."""
@@ -117,82 +122,110 @@ class Calls(Generic[C]):
             return refused_here(_CLOSED)
         return None if forks.begin() else unreachable(FORKED_IN_A_CALL)
 
-    def ask(self, may_repeat: Callable[[], bool]) -> Generator[Attempt[C] | Wait, Outcome | None, Outcome]:
+    def ask(self, may_repeat: Callable[[], bool]) -> Steps[C, Outcome]:
         """Makes one attempt after another within the deadline while nobody answers, and while one more does no harm."""
+        fleet = self.fleet
         deadline = time.monotonic() + self.deadline
-        last: CallError | None = None
-        # It counts more: what blocks must not turn into what `OnUnavailable` lets go by another server being away.
-        untrusted: CallError | None = None
+        failures = Failures()
+        names: list[str] = []
+        since: float | None = None
         for round_ in range(self._rounds):
             if round_ > 0:
                 wait = _back_off(round_)
                 if time.monotonic() + wait >= deadline:
                     break
-                yield Wait(wait)
-            may_be_back = False
-            for _ in self.peers:
-                if self.closed:
-                    return refused_here(_CLOSED)
-                asked = self._current
-                peer = self.peers[asked % len(self.peers)]
-                outcome = yield Attempt(peer, max(deadline - time.monotonic(), 0.0))
-                if isinstance(outcome, v1.TriggerResponse):
+                yield Until(self._is_closed, wait)
+            # Those who were asked in vain may not be there any more.
+            look_up = fleet.look_up(since)
+            if look_up is not None:
+                yield Until(look_up.is_set, _left(deadline))
+                if not look_up.is_set():
+                    return failures.late(", ".join(address.text for address in fleet.addresses), self.deadline)
+            since = time.monotonic()
+            known = fleet.known
+            names = known.names(fleet.addresses)
+            for error in known.unresolved:
+                failures.add(error)
+            tried: set[Replica[C]] = set()
+            while not self.closed:
+                reached = yield from self._reach(known, tried, failures, deadline)
+                if reached is None and time.monotonic() >= deadline:
+                    return failures.late(", ".join(names), self.deadline)
+                if reached is None:
+                    break
+                replica, connection = reached
+                outcome = yield Attempt(replica, connection, _left(deadline))
+                if not isinstance(outcome, CallError):
+                    fleet.has_answered(replica)
+                    assert outcome is not None
                     return outcome
-                if outcome is None:
-                    continue
                 if outcome.kind is CallErrorKind.DEADLINE_EXCEEDED and outcome.decision_id is None:
-                    return deadline_over(peer.address.text, self.deadline, untrusted or last)
+                    return failures.late(replica.name, self.deadline)
                 if outcome.kind not in UNANSWERED or not may_repeat():
                     return outcome
-                # Another call may have moved on already.
-                if self._current == asked:
-                    self._current = asked + 1
-                if outcome.kind is CallErrorKind.NOT_TRUSTED:
-                    untrusted = outcome
-                else:
-                    last, may_be_back = outcome, True
-            if not may_be_back:
+                failures.add(outcome)
+                tried.add(replica)
+            if self.closed:
+                return refused_here(_CLOSED)
+            if not failures.may_pass:
                 break
-        error = untrusted or last
-        if error is None:
-            return deadline_over("any address", self.deadline, None)
-        if len(self.peers) > 1:
-            tried = ", ".join(peer.address.text for peer in self.peers)
-            message = f"{error.message}; tried {tried}"
-            return CallError(error.kind, message, error.code, error.decision_id, error.retry_after)
-        return error
+        return failures.unanswered(self.deadline, names)
 
-    def failed(self, peer: Peer[C], connection: C, error: Status) -> CallError:
+    def _reach(
+        self, known: Known[C], tried: set[Replica[C]], failures: Failures, deadline: float
+    ) -> Steps[C, tuple[Replica[C], C] | None]:
+        """A replica that is not among `tried`, with its connection: the next one of those that are ready, or else the first
+        of the others whose connection is made, or cannot be made: what it met is said by a call. `None`: there is none left,
+        or no time."""
+        ready = self.fleet.ready(known, tried, self._made)
+        if ready is not None:
+            return ready
+        begun: list[tuple[Replica[C], C]] = []
+
+        def has_news() -> bool:
+            return self.closed or any(connection.settled is not None for _, connection in begun)
+
+        candidates = self.fleet.candidates(known, tried)
+        for place, replica in enumerate(candidates):
+            try:
+                begun.append((replica, self.fleet.connect(replica, self._made)))
+            except OSError as error:
+                failures.add(not_trusted(str(error), replica.name))
+                tried.add(replica)
+            is_last = place + 1 == len(candidates)
+            if begun:
+                yield Until(has_news, _left(deadline) if is_last else min(_HEAD_START, _left(deadline)))
+            if has_news():
+                break
+        # One that is made comes before one that failed.
+        settled = [one for one in begun if one[1].settled is not None]
+        return max(settled, key=lambda one: bool(one[1].settled), default=None)
+
+    def _made(self, replica: Replica[C]) -> C:
+        return self._connect(replica, self.transport)
+
+    def _is_closed(self) -> bool:
+        return self.closed
+
+    def failed(self, replica: Replica[C], connection: C, error: Status) -> CallError:
         """What a call met that ended with a status."""
         metadata = {key: value for key, value in (error.initial_metadata() or ())}
         metadata.update((key, value) for key, value in (error.trailing_metadata() or ()))
-        failure = of_status(error.code(), error.details(), metadata, peer.address.text, tls=peer.address.tls)
+        failure = of_status(error.code(), error.details(), metadata, replica.name, tls=replica.address.tls)
         if failure.kind in UNANSWERED:
-            # The next attempt is one of its own, not a look at how the last one ended.
-            self.retire(peer, connection)
+            self.fleet.has_failed(replica, connection)
+        elif failure.kind is CallErrorKind.DEADLINE_EXCEEDED and failure.decision_id is None:
+            self.fleet.was_silent(replica, connection)
         return failure
 
-    def retire(self, peer: Peer[C], connection: C) -> None:
-        """Uses a connection no more; calls that are on it still end on it."""
-        if peer.connection is connection:
-            peer.connection = None
-
-    def is_stale(self, peer: Peer[C], files: tuple[int, ...]) -> bool:
-        """Whether a file that a connection was made with has changed since. One that is not there for the moment has
-        not."""
-        if not peer.address.tls:
-            return False
-        now = self.transport.state_of_files(peer.address)
-        return now != files and len(now) >= len(files)
-
-    def understood(self, peer: Peer[C], body: bytes | None) -> Outcome:
+    def understood(self, replica: Replica[C], body: bytes | None) -> Outcome:
         """The answer in these bytes."""
         if body is None:
-            return not_an_answer(peer, "it is empty")
+            return not_an_answer(replica, "it is empty")
         try:
             return v1.TriggerResponse.FromString(body)
         except DecodeError as error:
-            return not_an_answer(peer, str(error))
+            return not_an_answer(replica, str(error))
 
     def gate(self, request: v1.TriggerRequest, outcome: Outcome) -> Gate:
         """What to do now."""
@@ -211,10 +244,14 @@ def always() -> bool:
     return True
 
 
-def not_an_answer(peer: Peer[C], why: str) -> CallError:
+def not_an_answer(replica: Replica[C], why: str) -> CallError:
     """Bytes that are not the message that they should be."""
-    message = f"the answer of hookd at {peer.address.text} is not understood: {why}"
+    message = f"the answer of hookd at {replica.name} is not understood: {why}"
     return CallError(CallErrorKind.NOT_UNDERSTOOD, message)
+
+
+def _left(deadline: float) -> float:
+    return max(deadline - time.monotonic(), 0.0)
 
 
 def _back_off(round_: int) -> float:

@@ -10,51 +10,98 @@ from typing import TYPE_CHECKING, cast
 import grpc
 
 from hookd import v1
-from hookd._address import Address
-from hookd._call_error import CallError, not_trusted, unreachable
+from hookd._call_error import CallError, unreachable
 from hookd._calls import (
     DEFAULT_DEADLINE,
+    DEFAULT_KEEP_ALIVE,
     DEFAULT_MESSAGE_BYTES,
     DEFAULT_ROUNDS,
     Attempt,
     Calls,
     Outcome,
-    Peer,
     Status,
-    Wait,
+    Until,
     always,
 )
 from hookd._environment import of_environment
+from hookd._fleet import Replica
 from hookd._fork import forks
 from hookd._gate import Gate, OnUnavailable
 from hookd._request import new_template
 from hookd._session import Session
-from hookd._transport import TRIGGER, TRIGGER_STREAM, Metadata, Tls, Transport
+from hookd._transport import SETTLED, TRIGGER, TRIGGER_STREAM, Metadata, Tls, Transport
 
 if TYPE_CHECKING:
     from hookd.commands import AgentSide
 
 
+# How long gRPC may go on to watch a connection when nobody wants to know any more, in seconds; it looks each 0.2 s.
+_WATCHED_ON = 1.0
+
+
 class Connection:
     """One channel. Kept alive by the calls that are on it."""
 
-    def __init__(self, address: Address, transport: Transport) -> None:
+    def __init__(self, replica: Replica[Connection], transport: Transport) -> None:
         """Does not connect yet. Raises `OSError` where a file of the TLS options cannot be read."""
-        options = transport.options(address)
-        self.files = transport.state_of_files(address)
-        if address.tls:
-            self.channel = grpc.secure_channel(address.target, transport.credentials(), options)
+        options = transport.options(replica.address)
+        self.settled: bool | None = None
+        self._on_settled: Callable[[], None] | None = None
+        self._watched_until = 0.0
+        if replica.address.tls:
+            self.channel = grpc.secure_channel(replica.target, transport.credentials(), options)
         else:
-            self.channel = grpc.insecure_channel(address.target, options)
+            self.channel = grpc.insecure_channel(replica.target, options)
         # Bytes both ways: what cannot be decoded is told apart from a broken connection.
         self.trigger: grpc.UnaryUnaryMultiCallable[bytes, bytes | None] = self.channel.unary_unary(TRIGGER)
         self.trigger_stream: grpc.StreamStreamMultiCallable[bytes, bytes] = self.channel.stream_stream(TRIGGER_STREAM)
+
+    def start(self, on_settled: Callable[[], None]) -> None:
+        """Begins to connect."""
+        self._on_settled = on_settled
+        self.channel.subscribe(self._see, try_to_connect=True)
+
+    def is_usable(self) -> bool:
+        """It is, on any thread."""
+        return True
+
+    def is_lost(self) -> bool:
+        """Not known without a call."""
+        return False
+
+    def drop(self) -> None:
+        """Lets go of it."""
+        self._on_settled = None
+        self.channel.unsubscribe(self._see)
+
+    def close(self) -> None:
+        """Ends it, and the calls on it."""
+        self.drop()
+        watched_until = self._watched_until if self.settled is not None else time.monotonic()
+        left = watched_until + _WATCHED_ON - time.monotonic()
+        if left <= 0:
+            self.channel.close()
+            return
+        # gRPC's own thread would complain of a channel that is closed under it.
+        timer = threading.Timer(left, self.channel.close)
+        timer.daemon = True
+        timer.start()
+
+    def _see(self, state: grpc.ChannelConnectivity) -> None:
+        on_settled = self._on_settled
+        if on_settled is not None and state in SETTLED:
+            self.settled = state is grpc.ChannelConnectivity.READY
+            # gRPC has a thread for as long as it is asked to tell. What becomes of the connection, calls find out.
+            self.drop()
+            self._watched_until = time.monotonic()
+            on_settled()
 
 
 class Client:
     """A client of one hookd, or of several that have the same rules. For all threads; keep one and reuse it.
 
-    It connects when it first has to. In a forked child it makes connections of its own.
+    Calls go round all replicas that are connected and have not just failed (README, "A fleet"). It connects when it first
+    has to. In a forked child it makes connections of its own.
     """
 
     def __init__(
@@ -67,27 +114,30 @@ class Client:
         message_bytes: int = DEFAULT_MESSAGE_BYTES,
         tls: Tls | None = None,
         token_file: str | None = None,
+        keep_alive: tuple[float, float] = DEFAULT_KEEP_ALIVE,
     ) -> None:
         """A client of the hookd at these addresses: `host:port`, `http://host:port`, `https://host:port`, `unix:/path`,
-        or several with commas between them. Does not connect yet.
+        or several with commas between them. A name stands for as many replicas as it has addresses. Does not connect
+        yet.
 
         - `on_unavailable`: what happens where hookd cannot be asked.
         - `deadline`: how long a call may take, in seconds, tries and waits included. It is also what hookd shares out
           among handlers (up to its own `limits.max_deadline`).
-        - `rounds`: how often the list of addresses is gone through at most while nobody answers, within the deadline;
-          from 1. The wait between two rounds starts at 50 ms and doubles up to 1 s.
+        - `rounds`: how often all replicas are asked at most while nobody answers, within the deadline; from 1. The wait between two rounds starts at 50 ms and doubles up to 1 s.
         - `message_bytes`: limit on the size of a request and of an answer. A larger one blocks where the event can.
         - `tls`: how to speak TLS with addresses that say `https`. Other addresses must then be on this machine.
         - `token_file`: a file with a bearer token, read again when it changes. Only for `https`, this machine and unix
           sockets.
 
-        Raises `AddressError` for what is not an address or does not fit it, `ValueError` for a deadline or rounds that
-        are none, and `OSError` where a file cannot be read.
+        - `keep_alive`: a connection with calls in flight on which nothing has come for so long is asked for a sign of life,
+          and is given up where none comes within so long, in seconds. Its calls go to other replicas while they have time.
+          Too short a time gives up servers that are merely busy.
+
+        Raises `AddressError` for what is not an address or does not fit it, `ValueError` for times or rounds that are none, and `OSError` where a file cannot be read.
         """
         self._calls: Calls[Connection] = Calls(
-            addresses, on_unavailable, deadline, rounds, message_bytes, tls, token_file
+            addresses, on_unavailable, deadline, rounds, message_bytes, tls, token_file, keep_alive, Connection
         )
-        self._connecting = threading.Lock()
         forks.watch(self)
 
     @classmethod
@@ -162,12 +212,11 @@ class Client:
         return self._calls.gate_of_error(event, tool, error)
 
     def close(self) -> None:
-        """Ends all connections, and the calls on them. No call is made after it."""
+        """Ends all connections, and the calls on them, at the latest in a second. No call is made after it."""
         self._calls.closed = True
-        for peer in self._calls.peers:
-            connection, peer.connection = peer.connection, None
-            if connection is not None:
-                connection.channel.close()
+        for connection in self._calls.fleet.take_connections():
+            connection.close()
+        self._calls.fleet.changed()
 
     def drop_connections(self) -> None:
         """Lets go of all connections; for a process that is about to fork."""
@@ -180,7 +229,7 @@ class Client:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Client({', '.join(peer.address.text for peer in self._calls.peers)!r})"
+        return f"Client({', '.join(address.text for address in self._calls.fleet.addresses)!r})"
 
     def _ask(self, request: v1.TriggerRequest, commands: AgentSide | None) -> Outcome:
         error = self._calls.begin()
@@ -195,8 +244,8 @@ class Client:
             if isinstance(body, CallError):
                 return body
 
-            def send(peer: Peer[Connection], connection: Connection, timeout: float, metadata: Metadata) -> Outcome:
-                return self._calls.understood(peer, connection.trigger(body, timeout, metadata))
+            def send(replica: Replica[Connection], connection: Connection, timeout: float, metadata: Metadata) -> Outcome:
+                return self._calls.understood(replica, connection.trigger(body, timeout, metadata))
 
             return self.drive(send, always)
         finally:
@@ -211,40 +260,34 @@ class Client:
                 step = steps.send(outcome)
             except StopIteration as end:
                 return cast(Outcome, end.value)
-            if isinstance(step, Wait):
-                time.sleep(step.seconds)
+            if isinstance(step, Until):
+                self._wait(step)
                 outcome = None
             else:
                 outcome = self._attempt(step, send)
 
     def _attempt(self, attempt: Attempt[Connection], send: Send) -> Outcome:
-        peer = attempt.peer
-        metadata = self._calls.transport.metadata(peer.address)
+        replica, connection = attempt.replica, attempt.connection
+        metadata = self._calls.transport.metadata(replica.name)
         if isinstance(metadata, CallError):
             return metadata
         try:
-            connection = self._connection(peer)
-        except OSError as error:
-            return not_trusted(str(error), peer.address.text)
-        try:
-            return send(peer, connection, attempt.timeout, metadata)
+            return send(replica, connection, attempt.timeout, metadata)
         except grpc.RpcError as error:
-            return self._calls.failed(peer, connection, cast(Status, error))
+            return self._calls.failed(replica, connection, cast(Status, error))
         except ValueError:
             # The channel was closed under this call.
-            self._calls.retire(peer, connection)
-            return unreachable(f"hookd cannot be reached at {peer.address.text}: the connection was closed")
+            self._calls.fleet.was_silent(replica, connection)
+            return unreachable(f"hookd cannot be reached at {replica.name}: the connection was closed")
 
-    def _connection(self, peer: Peer[Connection]) -> Connection:
-        connection = peer.connection
-        if connection is not None and not self._calls.is_stale(peer, connection.files):
-            return connection
-        with self._connecting:
-            connection = peer.connection
-            if connection is None or self._calls.is_stale(peer, connection.files):
-                connection = peer.connection = Connection(peer.address, self._calls.transport)
-            return connection
+    def _wait(self, step: Until) -> None:
+        changed = threading.Event()
+        with self._calls.fleet.watch(changed.set):
+            over = time.monotonic() + step.seconds
+            while not step.holds() and (left := over - time.monotonic()) > 0:
+                changed.wait(left)
+                changed.clear()
 
 
-Send = Callable[[Peer[Connection], Connection, float, Metadata], Outcome]
+Send = Callable[[Replica[Connection], Connection, float, Metadata], Outcome]
 """Makes one attempt: at a peer, over its connection, within a time, with this metadata."""

@@ -19,7 +19,7 @@ from typing import Protocol
 # How long a fork waits for calls that are under way on other threads, in seconds.
 _PATIENCE = 1.0
 # How long a fork waits for the threads of gRPC to end, in seconds. They stay where something else uses gRPC.
-_REST = 0.2
+_REST = 0.5
 # What gRPC calls its threads, as far as the kernel keeps the names.
 _GRPC_THREADS = ("event_engine", "grpc_", "lifeguard", "default-execut", "resolver-execut")
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from hookd import v1
 from hookd._call_error import CallError, not_understood
-from hookd._calls import Calls, Outcome, Peer
+from hookd._calls import Calls, Outcome
+from hookd._fleet import Replica
 from hookd._stream_parts import NO_ANSWER, NO_END, Attempt, start_of
 from hookd._transport import Metadata
 
@@ -24,7 +25,7 @@ def ask(client: Client, calls: Calls[Connection], request: v1.TriggerRequest, si
         return start
     ran: list[bool] = []
 
-    def send(_: Peer[Connection], connection: Connection, timeout: float, metadata: Metadata) -> Outcome:
+    def send(_: Replica[Connection], connection: Connection, timeout: float, metadata: Metadata) -> Outcome:
         said: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         said.put(start)
         attempt = Attempt(request, side, timeout, said.put, lambda: ran.append(True))

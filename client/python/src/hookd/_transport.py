@@ -16,11 +16,11 @@ Metadata = tuple[tuple[str, Union[str, bytes]], ...]
 
 TRIGGER = "/hookd.v1.HookService/Trigger"
 TRIGGER_STREAM = "/hookd.v1.HookService/TriggerStream"
+# What comes of an attempt to connect.
+SETTLED = (grpc.ChannelConnectivity.READY, grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.SHUTDOWN)
 
 # How long a connection attempt may take before another address has its turn, in milliseconds.
 _CONNECT_TIMEOUT = 5_000
-# How often a connection with calls in flight is checked, and how long the check may take, in milliseconds.
-_KEEP_ALIVE = (20_000, 10_000)
 _NO_TOKEN: Metadata = ()
 
 
@@ -41,7 +41,14 @@ class Tls:
 class Transport:
     """Makes channels' parts. Looks at files again whenever it is asked."""
 
-    def __init__(self, addresses: list[Address], message_bytes: int, tls: Tls | None, token_file: str | None) -> None:
+    def __init__(
+        self,
+        addresses: list[Address],
+        message_bytes: int,
+        tls: Tls | None,
+        token_file: str | None,
+        keep_alive: tuple[float, float],
+    ) -> None:
         """Raises `AddressError` where the options do not fit the addresses, and `OSError` where a file cannot be
         read."""
         if tls is not None and (tls.cert_file is None) != (tls.key_file is None):
@@ -56,6 +63,7 @@ class Transport:
         self._tls = tls or Tls()
         self._message_bytes = message_bytes
         self._token_file = token_file
+        self._keep_alive = keep_alive
         self._token: tuple[tuple[int, ...], Metadata] | None = None
         if any(address.tls for address in addresses):
             self.credentials()
@@ -76,15 +84,22 @@ class Transport:
             ("grpc.min_reconnect_backoff_ms", _CONNECT_TIMEOUT),
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", 1_000),
-            ("grpc.keepalive_time_ms", _KEEP_ALIVE[0]),
-            ("grpc.keepalive_timeout_ms", _KEEP_ALIVE[1]),
+            ("grpc.keepalive_time_ms", max(round(self._keep_alive[0] * 1000), 1)),
+            ("grpc.keepalive_timeout_ms", max(round(self._keep_alive[1] * 1000), 1)),
+            # For pings of gRPC's own too: while one of them is under way, none is sent for this.
+            ("grpc.http2.ping_timeout_ms", max(round(self._keep_alive[1] * 1000), 1)),
+            # Also while a call waits for a long time, in which nothing else is sent.
+            ("grpc.http2.max_pings_without_data", 0),
             ("grpc.primary_user_agent", f"hookd-python/{__version__}"),
         ]
         if address.target.startswith("unix:"):
             # gRPC would send the path, which is no host to a server that looks.
             options.append(("grpc.default_authority", "localhost"))
-        if address.tls and self._tls.server_name is not None:
-            options.append(("grpc.ssl_target_name_override", self._tls.server_name))
+        elif address.is_name:
+            # Not the IP address that the name has just now.
+            options.append(("grpc.default_authority", f"{address.host}:{address.port}"))
+        if address.tls and (self._tls.server_name is not None or address.is_name):
+            options.append(("grpc.ssl_target_name_override", self._tls.server_name or address.host))
         return options
 
     def credentials(self) -> grpc.ChannelCredentials:
@@ -95,19 +110,12 @@ class Transport:
             _content("client certificate", self._tls.cert_file),
         )
 
-    def state_of_files(self, address: Address) -> tuple[int, ...]:
-        """Something that changes whenever one of the files does that a connection to `address` was made with."""
-        if not address.tls:
-            return ()
-        files = (self._tls.ca_file, self._tls.cert_file, self._tls.key_file)
-        return tuple(number for path in files if path is not None for number in _state(path))
-
-    def metadata(self, address: Address) -> Metadata | CallError:
+    def metadata(self, name: str) -> Metadata | CallError:
         """What every call carries: the token, if there is one."""
         try:
             return self._with_token()
         except OSError as error:
-            return not_trusted(str(error), address.text)
+            return not_trusted(str(error), name)
 
     def _with_token(self) -> Metadata:
         path = self._token_file
