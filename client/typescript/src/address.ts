@@ -16,6 +16,11 @@ export interface Address {
   readonly text: string;
   /** What the transport takes. */
   readonly target: string;
+  /** A name or an IP address, without brackets. Empty: a unix socket. */
+  readonly host: string;
+  readonly port: number;
+  /** It has to be looked up, and stands for as many replicas as it has addresses. */
+  readonly isName: boolean;
   /** Over TLS. */
   readonly tls: boolean;
   /** What is sent there can be read on this machine alone. */
@@ -51,7 +56,7 @@ function parseUnix(text: string): Address | undefined {
   if (!path.startsWith("/") || path.includes("\0")) {
     return undefined;
   }
-  return { text, target: `unix:${path}`, tls: false, onThisMachine: true };
+  return { text, target: `unix:${path}`, host: "", port: 0, isName: false, tls: false, onThisMachine: true };
 }
 
 function parseTcp(text: string): Address | undefined {
@@ -66,5 +71,6 @@ function parseTcp(text: string): Address | undefined {
     return undefined;
   }
   const onThisMachine = bare === "localhost" || bare === "::1" || (isIP(bare) === 4 && bare.startsWith("127."));
-  return { text, target: `dns:///${host}:${port}`, tls: scheme === "https", onThisMachine };
+  const place = { host: bare, port, isName: isIP(bare) === 0 };
+  return { text, target: `dns:///${host}:${port}`, ...place, tls: scheme === "https", onThisMachine };
 }

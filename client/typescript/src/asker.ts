@@ -4,8 +4,11 @@ import { fromBinary, toBinary, type DescMessage, type MessageShape } from "@bufb
 
 import { onAbort } from "./abort.js";
 import type { Address } from "./address.js";
-import { CallError, deadlineExceeded, garbled, tooLarge, unsendable, withMore } from "./call-error.js";
-import { Connection, type Attempt, type ConnectionOptions } from "./transport.js";
+import { CallError, garbled, tooLarge, unsendable } from "./call-error.js";
+import { Failures } from "./failures.js";
+import { Fleet, within, type Replica } from "./fleet.js";
+import type { Resolve } from "./resolve.js";
+import type { Attempt, Connection, ConnectionOptions } from "./transport.js";
 
 /** The wait before the second round; it doubles from round to round up to the longest. */
 const FIRST_BACK_OFF_MS = 50;
@@ -22,19 +25,17 @@ export interface AskerOptions extends ConnectionOptions {
   readonly addresses: readonly Address[];
   readonly deadlineMs: number;
   readonly rounds: number;
+  readonly resolve: Resolve;
 }
 
-/** The connections of a client, and its rules for retries. */
+/** The replicas of a client, and its rules for retries. */
 export class Asker {
-  readonly #connections: readonly Connection[];
+  readonly #fleet: Fleet;
   readonly #options: AskerOptions;
-  /** Who is asked first: a random one, then the next whenever it does not answer. Counts on, modulo. */
-  #current: number;
 
   constructor(options: AskerOptions) {
     this.#options = options;
-    this.#connections = options.addresses.map((address) => new Connection(address, options));
-    this.#current = Math.floor(Math.random() * this.#connections.length);
+    this.#fleet = new Fleet(options.addresses, options.resolve, options);
   }
 
   /** Asks the method at `path`. Rejects with a {@link CallError}, or with the reason of an aborted signal. */
@@ -75,74 +76,78 @@ export class Asker {
     attempt: (connection: Connection, attempt: Attempt) => Promise<A>,
   ): Promise<A> {
     const { deadlineMs, rounds } = this.#options;
+    const fleet = this.#fleet;
     const deadline = performance.now() + deadlineMs;
-    let last: CallError | undefined;
-    // It counts more: what blocks must not turn into what `onUnavailable` lets go by another server being away.
-    let untrusted: CallError | undefined;
+    const leftMs = () => Math.max(deadline - performance.now(), 0);
+    const failures = new Failures(deadlineMs);
+    let names: string[] = [];
+    let since: number | undefined;
     for (let round = 0; round < rounds; round += 1) {
       if (round > 0 && !(await waited(round, deadline, signal))) {
         break;
       }
-      let mayBeBack = false;
-      for (let place = 0; place < this.#connections.length; place += 1) {
-        const asked = this.#current;
-        const connection = this.#connections[asked % this.#connections.length] as Connection;
-        const at = connection.address.text;
-        const leftMs = deadline - performance.now();
-        if (leftMs <= 0) {
-          throw deadlineExceeded(at, deadlineMs, untrusted ?? last);
+      // Those who were asked in vain may not be there any more.
+      const known = await within(leftMs(), [fleet.known(since)], signal);
+      if (known === undefined) {
+        throw failures.late(fleet.addresses.map(({ text }) => text).join(", "));
+      }
+      since = performance.now();
+      names = fleet.names(known);
+      known.unresolved.forEach((error) => failures.add(error));
+      const tried = new Set<Replica>();
+      for (;;) {
+        const reached = await fleet.reach(known, tried, failures, leftMs, signal);
+        if (leftMs() === 0) {
+          throw failures.late(reached?.replica.name ?? names.join(", "));
         }
+        if (reached === undefined) {
+          break;
+        }
+        const { replica, connection } = reached;
         try {
-          return await attempt(connection, { leftMs, signal });
+          const answer = await attempt(connection, { leftMs: leftMs(), signal });
+          replica.failures = 0;
+          return answer;
         } catch (error) {
           signal?.throwIfAborted();
           if (!(error instanceof CallError)) {
             throw error;
           }
           if (error.kind === "deadline-exceeded" && error.decisionId === undefined) {
-            throw deadlineExceeded(at, deadlineMs, untrusted ?? last);
+            // It may be stuck: it has to connect anew before it is asked again.
+            replica.retire(connection);
+            throw failures.late(replica.name);
+          }
+          if (error.kind === "unavailable" || error.kind === "not-trusted") {
+            replica.hasFailed(connection);
+            fleet.hasLost();
           }
           if ((error.kind !== "unavailable" && error.kind !== "not-trusted") || !mayRepeat()) {
             throw error;
           }
-          if (error.kind === "not-trusted") {
-            untrusted = error;
-          } else {
-            last = error;
-            mayBeBack = true;
-          }
-        }
-        // Another call may have moved on already.
-        if (this.#current === asked) {
-          this.#current = asked + 1;
+          failures.add(error);
+          tried.add(replica);
         }
       }
-      if (!mayBeBack) {
+      if (!failures.mayPass) {
         break;
       }
     }
-    const error = untrusted ?? last;
-    if (error === undefined) {
-      throw deadlineExceeded("any address", deadlineMs, undefined);
-    }
-    const tried = this.#connections.map((connection) => connection.address.text);
-    throw tried.length > 1 ? withMore(error, `; tried ${tried.join(", ")}`) : error;
+    throw failures.unanswered(names);
   }
 
   /** Closes all connections. Calls in flight end. */
   close(): void {
-    for (const connection of this.#connections) {
-      connection.close();
-    }
+    this.#fleet.close();
   }
 }
 
 /** The message in these bytes, or throws a {@link CallError}. */
-export function decoded<O extends DescMessage>(schema: O, bytes: Uint8Array, { address }: Connection): MessageShape<O> {
+export function decoded<O extends DescMessage>(schema: O, bytes: Uint8Array, { name }: Connection): MessageShape<O> {
   try {
     return fromBinary(schema, bytes);
   } catch (error) {
-    throw garbled((error as Error).message, address.text);
+    throw garbled((error as Error).message, name);
   }
 }
 

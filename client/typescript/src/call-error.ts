@@ -157,6 +157,11 @@ export function notUnderstood(why: string): CallError {
   return new CallError("not-understood", `the answer of hookd cannot be carried out: ${why}`);
 }
 
+/** Nobody is found at `at`. */
+export function unreachable(why: string, at: string): CallError {
+  return new CallError("unavailable", `hookd cannot be reached at ${at}: ${oneLine(why)}`);
+}
+
 /** Nothing is said to `at`. */
 export function notTrusted(why: string, at: string): CallError {
   return new CallError("not-trusted", `hookd at ${at} is not asked: ${oneLine(why)}`);

@@ -6,6 +6,7 @@ import { parseAddresses } from "./address.js";
 import { Asker, type CallOptions } from "./asker.js";
 import { CallError } from "./call-error.js";
 import { ofEnvironment } from "./environment.js";
+import { FreshFile } from "./fresh-file.js";
 import { gateOfAnswer, gateOfError, type Gate, type OnUnavailable } from "./gate.js";
 import {
   ExplainRequestSchema,
@@ -22,14 +23,16 @@ import {
   type ReloadResponse,
 } from "./gen/hookd/v1/admin_service_pb.js";
 import { TriggerRequestSchema, TriggerResponseSchema, type TriggerResponse } from "./gen/hookd/v1/hook_service_pb.js";
+import { resolveBySystem, type Resolve } from "./resolve.js";
 import { Session, type SessionOptions } from "./session.js";
-import type { TlsOptions } from "./transport.js";
+import type { KeepAlive, TlsOptions } from "./transport.js";
 
 const DEFAULT_DEADLINE_MS = 30_000;
 /** What a timer of Node holds. */
 const LONGEST_DEADLINE_MS = 2 ** 31 - 1;
 const DEFAULT_MESSAGE_BYTES = 4 * 1024 * 1024;
 const DEFAULT_ROUNDS = 5;
+const DEFAULT_KEEP_ALIVE = { intervalMs: 10_000, timeoutMs: 5_000 };
 
 /** An event to ask about: the fields of the wire's `TriggerRequest`, `event` at least. */
 export type TriggerInit = MessageInitShape<typeof TriggerRequestSchema>;
@@ -44,7 +47,7 @@ export interface ClientOptions {
    */
   readonly deadlineMs?: number;
   /**
-   * How often the list of addresses is gone through at most while nobody answers, within the deadline; from 1. The wait
+   * How often all replicas are asked at most while nobody answers, within the deadline; from 1. The wait
    * between two rounds starts at 50 ms and doubles up to 1 s. 5 unless set.
    */
   readonly rounds?: number;
@@ -60,6 +63,14 @@ export interface ClientOptions {
    * changes. Only for addresses where nobody else can read it: `https://`, `unix:`, and this machine.
    */
   readonly tokenFile?: string;
+  /**
+   * A connection with calls in flight on which nothing has come for `intervalMs` is asked for a sign of life, and is given
+   * up where none comes within `timeoutMs`; its calls go to other replicas while they have time. 10,000 and 5,000 unless
+   * set. Too short a time gives up servers that are merely busy.
+   */
+  readonly keepAlive?: KeepAlive;
+  /** Who looks up the names among the addresses. The system unless set. */
+  readonly resolve?: Resolve;
 }
 
 /** Options of a client that make no sense. Its message is one line. */
@@ -71,8 +82,8 @@ export class OptionError extends Error {
 export let inside: (client: Client) => { readonly asker: Asker; readonly onUnavailable: OnUnavailable };
 
 /**
- * A client of one hookd, or of several that have the same rules. Make one and keep it: its calls share their
- * connections, which are made when they are first needed, and do not keep the process alive.
+ * A client of one hookd, or of several that have the same rules. Make one and keep it: its calls go round all replicas
+ * that are connected and have not just failed (README, "A fleet"). They share their connections, which are made when they are first needed, and do not keep the process alive.
  */
 export class Client {
   readonly #asker: Asker;
@@ -84,12 +95,12 @@ export class Client {
 
   /**
    * @param addresses `host:port`, `http://host:port`, `https://host:port`, `unix:/path`, or several with commas between
-   *   them or in a list. Does not connect yet.
+   *   them or in a list. A name stands for as many replicas as it has addresses. Does not connect yet.
    * @throws {@link AddressError} for what is not an address, {@link OptionError} for options that make no sense.
    */
   constructor(addresses: string | readonly string[], options: ClientOptions) {
     const parsed = parseAddresses(addresses);
-    const { onUnavailable, deadlineMs, rounds, messageBytes, tls, tokenFile } = options;
+    const { onUnavailable, deadlineMs, rounds, messageBytes, tls, tokenFile, keepAlive, resolve } = options;
     checkOnUnavailable(onUnavailable);
     if ((tls?.certFile === undefined) !== (tls?.keyFile === undefined)) {
       throw new OptionError("`tls.certFile` and `tls.keyFile` are only of use together");
@@ -108,7 +119,12 @@ export class Client {
       rounds: count("rounds", rounds, DEFAULT_ROUNDS),
       messageBytes: count("messageBytes", messageBytes, DEFAULT_MESSAGE_BYTES),
       tls,
-      tokenFile,
+      token: tokenFile === undefined ? undefined : new FreshFile("token file", tokenFile),
+      keepAlive: {
+        intervalMs: count("keepAlive.intervalMs", keepAlive?.intervalMs, DEFAULT_KEEP_ALIVE.intervalMs),
+        timeoutMs: count("keepAlive.timeoutMs", keepAlive?.timeoutMs, DEFAULT_KEEP_ALIVE.timeoutMs),
+      },
+      resolve: resolve ?? resolveBySystem,
     });
   }
 

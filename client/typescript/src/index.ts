@@ -31,6 +31,7 @@ export { parseJson } from "./json-parse.js";
 export { JsonError, JsonNumber, JsonText, type JsonObject, type JsonValue } from "./json-text.js";
 export { writeJson } from "./json-write.js";
 export * as proto from "./proto.js";
+export type { Place, Resolve } from "./resolve.js";
 export {
   Session,
   type EventDetails,
@@ -40,4 +41,4 @@ export {
   type ToolCallDetails,
 } from "./session.js";
 export { wrapTool, type ToolOptions, type ToolOutcome } from "./tool.js";
-export type { TlsOptions } from "./transport.js";
+export type { KeepAlive, TlsOptions } from "./transport.js";

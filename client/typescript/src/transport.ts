@@ -9,7 +9,6 @@ import {
   Metadata,
   status as Status,
   type ChannelCredentials,
-  type ChannelOptions,
   type ClientDuplexStream,
   type ClientReadableStream,
   type StatusObject,
@@ -17,7 +16,7 @@ import {
 
 import { onAbort } from "./abort.js";
 import type { Address } from "./address.js";
-import { CallError, errorOfStatus, garbled, notTrusted } from "./call-error.js";
+import { CallError, errorOfStatus, garbled, notTrusted, unreachable } from "./call-error.js";
 import { FreshFile } from "./fresh-file.js";
 import { retryDelayMs } from "./status-details.js";
 
@@ -44,11 +43,20 @@ export interface TlsOptions {
   readonly serverName?: string;
 }
 
+/** When a connection with calls in flight is given up, in milliseconds. */
+export interface KeepAlive {
+  /** How long nothing may come before a sign of life is asked for. */
+  readonly intervalMs: number;
+  /** How long that may take. */
+  readonly timeoutMs: number;
+}
+
 /** What all connections of a client have in common. */
 export interface ConnectionOptions {
   readonly messageBytes: number;
   readonly tls: TlsOptions | undefined;
-  readonly tokenFile: string | undefined;
+  readonly token: FreshFile | undefined;
+  readonly keepAlive: KeepAlive;
 }
 
 /** An attempt's own limits. */
@@ -66,38 +74,34 @@ export interface Opened {
   readonly ended: Promise<CallError | undefined>;
 }
 
-/** What the material of a channel is. */
-interface Material {
-  readonly ca: Buffer | null;
-  readonly cert: Buffer | null;
-  readonly key: Buffer | null;
-}
-
-/** A connection to one address, made when it is first needed and again whenever it is lost. */
+/** One connection to one replica. It begins to connect at once, and is made anew as another one. */
 export class Connection {
-  readonly address: Address;
-  readonly #options: ChannelOptions;
-  readonly #files: { readonly ca?: FreshFile; readonly cert?: FreshFile; readonly key?: FreshFile } | undefined;
+  /** Of the replica, for errors. */
+  readonly name: string;
+  /** Resolves when it is known whether it can be made. */
+  readonly whenSettled: Promise<void>;
+  readonly #address: Address;
   readonly #token: FreshFile | undefined;
-  #client: GrpcClient | undefined;
-  #material: Material | undefined;
+  readonly #client: GrpcClient;
+  #settled: "connected" | "failed" | undefined;
+  #isOverdue = false;
+  #inFlight = 0;
+  #isLeft = false;
+  #isClosed = false;
 
-  constructor(address: Address, { messageBytes, tls, tokenFile }: ConnectionOptions) {
-    this.address = address;
-    const file = (what: string, path: string | undefined) => (path === undefined ? undefined : new FreshFile(what, path));
-    if (address.tls) {
-      const [ca, cert] = [file("CA file", tls?.caFile), file("client certificate", tls?.certFile)];
-      const key = file("client key", tls?.keyFile);
-      this.#files = { ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) };
-    }
-    this.#token = file("token file", tokenFile);
-    this.#options = {
+  /** Throws where a file cannot be used. */
+  constructor(address: Address, target: string, name: string, { messageBytes, tls, token, keepAlive }: ConnectionOptions) {
+    this.name = name;
+    this.#address = address;
+    this.#token = token;
+    const serverName = tls?.serverName ?? (address.isName ? address.host : undefined);
+    this.#client = new GrpcClient(target, credentialsOf(address, tls), {
       "grpc.primary_user_agent": `hookd-client-typescript/${VERSION}`,
       "grpc.max_send_message_length": -1,
       "grpc.max_receive_message_length": messageBytes,
       // Only while calls are in flight, and a connection without any does not keep the process alive.
-      "grpc.keepalive_time_ms": 20_000,
-      "grpc.keepalive_timeout_ms": 10_000,
+      "grpc.keepalive_time_ms": keepAlive.intervalMs,
+      "grpc.keepalive_timeout_ms": keepAlive.timeoutMs,
       "grpc.keepalive_permit_without_calls": 0,
       // What the environment says of proxies is for the web, not for the way to one's own guard.
       "grpc.enable_http_proxy": 0,
@@ -106,102 +110,124 @@ export class Connection {
       // A new channel is to begin anew, not with what another one knows of the address.
       "grpc.use_local_subchannel_pool": 1,
       "grpc.enable_channelz": 0,
-      ...(address.tls && tls?.serverName !== undefined && { "grpc.ssl_target_name_override": tls.serverName }),
-    };
+      // Not the IP address that the name has just now.
+      ...(address.isName && { "grpc.default_authority": `${address.host}:${address.port}` }),
+      ...(address.tls && serverName !== undefined && { "grpc.ssl_target_name_override": serverName }),
+    });
+    this.whenSettled = this.#connected();
+  }
+
+  /** Whether it could be made. `undefined`: it is being made. */
+  get settled(): "connected" | "failed" | undefined {
+    return this.#settled;
+  }
+
+  /** It was connected, and is not now. */
+  isLost(): boolean {
+    return this.#settled === "connected" && this.#state(false) !== connectivityState.READY;
   }
 
   /** Sends `request` to the method at `path` and gives the bytes of its one answer, or throws a {@link CallError}. */
   async call(path: string, request: Uint8Array, attempt: Attempt): Promise<Buffer> {
-    const [client, metadata] = this.#ready();
+    const metadata = this.#metadata();
     const options = { deadline: Date.now() + attempt.leftMs };
-    const stream = client.makeServerStreamRequest(path, asBuffer, asIs, request, metadata, options);
+    const stream = this.#client.makeServerStreamRequest(path, asBuffer, asIs, request, metadata, options);
     let answer: Buffer | undefined;
     let extra: CallError | undefined;
     stream.on("data", (message: Buffer) => {
       if (answer === undefined) {
         answer = message;
       } else {
-        extra = garbled("there is more than one", this.address.text);
+        extra = garbled("there is more than one", this.name);
         stream.cancel();
       }
     });
-    const error = await this.#ended(client, stream, attempt);
+    const error = await this.#ended(stream, attempt);
     if (extra !== undefined || error !== undefined) {
       throw extra ?? error;
     }
     // The answer counts only with the status that follows it.
     if (answer === undefined) {
-      throw garbled("it is empty", this.address.text);
+      throw garbled("it is empty", this.name);
     }
     return answer;
   }
 
   /** Opens a stream to the method at `path`. */
   async open(path: string, attempt: Attempt): Promise<Opened> {
-    const [client, metadata] = this.#ready();
+    const metadata = this.#metadata();
     const options = { deadline: Date.now() + attempt.leftMs };
-    const stream = client.makeBidiStreamRequest(path, asBuffer, asIs, metadata, options);
-    return { stream, ended: this.#ended(client, stream, attempt) };
+    const stream = this.#client.makeBidiStreamRequest(path, asBuffer, asIs, metadata, options);
+    return { stream, ended: this.#ended(stream, attempt) };
   }
 
-  /** Closes it. Calls in flight end, and another one connects again. */
+  /** Closes it once the calls on it have ended, those too of callers who are being told of it now. */
   close(): void {
-    this.#client?.close();
-    this.#client = undefined;
+    this.#isLeft = true;
+    setImmediate(() => this.#closeIfIdle());
   }
 
-  #ready(): [GrpcClient, Metadata] {
+  #closeIfIdle(): void {
+    if (this.#isLeft && this.#inFlight === 0 && !this.#isClosed) {
+      this.#isClosed = true;
+      this.#client.close();
+    }
+  }
+
+  #metadata(): Metadata {
     const metadata = new Metadata();
     try {
       if (this.#token !== undefined) {
         metadata.set("authorization", `Bearer ${this.#token.readToken()}`);
       }
-      return [this.#channel(), metadata];
     } catch (error) {
-      throw notTrusted((error as Error).message, this.address.text);
+      throw notTrusted((error as Error).message, this.name);
     }
+    if (this.#isClosed) {
+      throw unreachable("the connection was closed", this.name);
+    }
+    if (this.#isOverdue) {
+      throw unreachable(`no connection within ${CONNECT_TIMEOUT_MS / 1000}s`, this.name);
+    }
+    return metadata;
   }
 
-  /** What the files say now. Throws where one of them cannot be read. */
-  #read(): Material | undefined {
-    if (this.#files === undefined) {
-      return undefined;
-    }
-    const { ca, cert, key } = this.#files;
-    return { ca: ca?.read() ?? null, cert: cert?.read() ?? null, key: key?.read() ?? null };
+  #state(connect: boolean): connectivityState {
+    return this.#client.getChannel().getConnectivityState(connect);
   }
 
-  #channel(): GrpcClient {
-    let material: Material | undefined;
-    try {
-      material = this.#read();
-    } catch (error) {
-      // In the middle of a rotation, perhaps: a connection that stands is left alone.
-      if (this.#client !== undefined) {
-        return this.#client;
-      }
-      throw error;
-    }
-    if (this.#client !== undefined && sameMaterial(material, this.#material)) {
-      return this.#client;
-    }
-    let made: ChannelCredentials;
-    try {
-      made = credentialsOf(material);
-    } catch (error) {
-      throw new Error(`the CA file, or the certificate and its key, cannot be used: ${(error as Error).message}`);
-    }
-    const client = new GrpcClient(this.address.target, made, this.#options);
-    // Calls in flight end on the old connection.
-    this.#client?.close();
-    this.#client = client;
-    this.#material = material;
-    return client;
+  #connected(): Promise<void> {
+    return new Promise((resolve) => {
+      const settle = (end: "connected" | "failed") => {
+        clearTimeout(overdue);
+        this.#settled ??= end;
+        resolve();
+      };
+      const overdue = setTimeout(() => {
+        this.#isOverdue = true;
+        settle("failed");
+      }, CONNECT_TIMEOUT_MS);
+      // Whoever waits for it has a timer of its own.
+      overdue.unref();
+      const look = () => {
+        const state = this.#state(true);
+        if (this.#settled !== undefined) {
+          return;
+        }
+        if (state === connectivityState.READY) {
+          settle("connected");
+        } else if (state === connectivityState.TRANSIENT_FAILURE || state === connectivityState.SHUTDOWN) {
+          settle("failed");
+        } else {
+          this.#client.getChannel().watchConnectivityState(state, Infinity, look);
+        }
+      };
+      look();
+    });
   }
 
   /** Waits for the end of `stream`, and looks after the connection meanwhile. */
   #ended(
-    client: GrpcClient,
     stream: ClientReadableStream<Buffer> | ClientDuplexStream<Uint8Array, Buffer>,
     { signal }: Attempt,
   ): Promise<CallError | undefined> {
@@ -209,21 +235,16 @@ export class Connection {
       let headers: Metadata | undefined;
       let isOk = false;
       let hasEnded = false;
-      let isOverdue = false;
-      const channel = client.getChannel();
-      const connecting =
-        channel.getConnectivityState(false) === connectivityState.READY
-          ? undefined
-          : setTimeout(() => {
-              if (channel.getConnectivityState(false) !== connectivityState.READY) {
-                isOverdue = true;
-                stream.cancel();
-              }
-            }, CONNECT_TIMEOUT_MS);
       let stopListening: (() => void) | undefined;
+      this.#inFlight += 1;
+      let isOver = false;
       const settle = (error: CallError | undefined) => {
-        clearTimeout(connecting);
         stopListening?.();
+        if (!isOver) {
+          isOver = true;
+          this.#inFlight -= 1;
+          this.#closeIfIdle();
+        }
         resolve(error);
       };
       stream.on("metadata", (metadata) => (headers = metadata));
@@ -238,11 +259,7 @@ export class Connection {
       stream.on("status", (status: StatusObject) => {
         isOk = status.code === Status.OK && !isForeign(headers);
         if (!isOk) {
-          if (isOverdue || channel.getConnectivityState(false) === connectivityState.TRANSIENT_FAILURE) {
-            // A new channel tries at once; this one would wait out a back-off of its own.
-            this.#drop(client);
-          }
-          settle(this.#error(status, headers, isOverdue));
+          settle(this.#error(status, headers));
         } else if (hasEnded) {
           settle(undefined);
         }
@@ -251,19 +268,11 @@ export class Connection {
     });
   }
 
-  #drop(client: GrpcClient): void {
-    if (this.#client === client) {
-      this.close();
-    }
-  }
-
-  #error(status: StatusObject, headers: Metadata | undefined, isOverdue: boolean): CallError {
-    const { code, details } = isOverdue
-      ? { code: Status.UNAVAILABLE, details: `no connection within ${CONNECT_TIMEOUT_MS / 1000}s` }
-      : plain(status, headers);
+  #error(status: StatusObject, headers: Metadata | undefined): CallError {
+    const { code, details } = plain(status, headers);
     const id = status.metadata.get(DECISION_ID)[0] ?? headers?.get(DECISION_ID)[0];
-    if (this.address.tls && id === undefined && code === Status.UNAVAILABLE && UNTRUSTED.test(details)) {
-      return notTrusted(details, this.address.text);
+    if (this.#address.tls && id === undefined && code === Status.UNAVAILABLE && UNTRUSTED.test(details)) {
+      return notTrusted(details, this.name);
     }
     const statusDetails = status.metadata.get(DETAILS)[0];
     return errorOfStatus(
@@ -273,7 +282,7 @@ export class Connection {
         decisionId: typeof id === "string" ? id : undefined,
         retryAfterMs: statusDetails instanceof Buffer ? retryDelayMs(statusDetails) : undefined,
       },
-      this.address.text,
+      this.name,
     );
   }
 }
@@ -305,21 +314,20 @@ function rootCause(details: string): string {
   return cause.replace(/^Error(?: \[\w+\])?: /, "");
 }
 
-function credentialsOf(material: Material | undefined): ChannelCredentials {
-  return material === undefined
-    ? credentials.createInsecure()
-    : credentials.createSsl(material.ca, material.key, material.cert);
-}
-
-function sameMaterial(one: Material | undefined, other: Material | undefined): boolean {
-  if (one === undefined || other === undefined) {
-    return one === other;
+/** What TLS needs, as the files say now. Throws, naming them, where they cannot be used. */
+function credentialsOf(address: Address, tls: TlsOptions | undefined): ChannelCredentials {
+  if (!address.tls) {
+    return credentials.createInsecure();
   }
-  return sameBytes(one.ca, other.ca) && sameBytes(one.cert, other.cert) && sameBytes(one.key, other.key);
-}
-
-function sameBytes(one: Buffer | null, other: Buffer | null): boolean {
-  return one === other || (one !== null && other !== null && one.equals(other));
+  const read = (what: string, path: string | undefined) =>
+    path === undefined ? null : new FreshFile(what, path).read();
+  const ca = read("CA file", tls?.caFile);
+  const [key, cert] = [read("client key", tls?.keyFile), read("client certificate", tls?.certFile)];
+  try {
+    return credentials.createSsl(ca, key, cert);
+  } catch (error) {
+    throw new Error(`the CA file, or the certificate and its key, cannot be used: ${(error as Error).message}`);
+  }
 }
 
 function asBuffer(bytes: Uint8Array): Buffer {
