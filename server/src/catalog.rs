@@ -14,7 +14,7 @@ pub use hookd_rules::{Catalog, LoadSettings, Problem, Severity, Source};
 use hookd_rules::{Load, Memory};
 use tokio::sync::watch as channel;
 
-pub use self::watch::{Watch, WatchTimes, read_small_file};
+pub use self::watch::{Watch, WatchTimes};
 
 /// Reads the settings that a load needs, anew for every load. The error is one line for people.
 pub type ReadSettings = dyn Fn() -> Result<LoadSettings, String> + Send + Sync;

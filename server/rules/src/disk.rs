@@ -46,7 +46,7 @@ pub(crate) struct RuleFile {
 
 /// Why the content of a file is not there.
 #[derive(Debug, thiserror::Error)]
-pub enum NotRead {
+pub(crate) enum NotRead {
     /// The system refused.
     #[error("{0}")]
     Failed(#[from] io::Error),
@@ -63,7 +63,7 @@ pub enum NotRead {
 ///
 /// # Errors
 /// [`NotRead`].
-pub fn read_regular(path: &Path, most: u64) -> Result<Vec<u8>, NotRead> {
+pub(crate) fn read_regular(path: &Path, most: u64) -> Result<Vec<u8>, NotRead> {
     // Looked at before it is opened, since opening a device can do something; and afterwards, since it may have been
     // swapped. A pipe that was would wait for its other end if it were opened in the usual way.
     if !fs::metadata(path)?.is_file() {

@@ -28,6 +28,7 @@ mod offered;
 mod revision;
 mod schema;
 mod shape;
+mod small_file;
 mod template;
 mod twins;
 mod yaml;
@@ -38,7 +39,7 @@ pub use catalog::{
     AskFallback, Catalog, DefaultRule, DeferFallback, Fallbacks, ModifyFallback, Source, SourceState, TierPolicy,
 };
 pub use claude::{javascript_pattern, plugin_root};
-pub use disk::{MAX_FILE_BYTES, MAX_FILES, NotRead, fingerprint, read_regular};
+pub use disk::{MAX_FILE_BYTES, MAX_FILES, fingerprint};
 pub use event::{Block, EVENTS, Event, Modifies, Subject, UnknownEvent};
 pub use file::Format;
 pub use groups::{Groups, Lacking};
@@ -60,6 +61,7 @@ pub use rule::{
 pub use schema::schema;
 pub use selector::{Fit, LabelPairs, MissingLabel, Operator, Requirement, Selector};
 pub use settings::{Environment, LoadSettings, Permits, SourceSettings, TierSettings};
+pub use small_file::{read_small_file, read_small_text};
 pub use template::Template;
 pub use tier::{PerTier, Tier};
 pub use verdict::Verdict;

@@ -5,7 +5,6 @@
 //! comparing what a load would read. A slow poll does the same where a file system sends no events.
 
 mod places;
-mod small_file;
 
 use std::{
     collections::BTreeSet,
@@ -15,14 +14,13 @@ use std::{
     time::Duration,
 };
 
+use hookd_rules::read_small_file;
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _, event::AccessKind, event::AccessMode};
 use tokio::{
     sync::{Notify, watch},
     time::MissedTickBehavior,
 };
 use tokio_util::task::AbortOnDropHandle;
-
-pub use small_file::read_small_file;
 
 /// What is compared of a path: what a load would read there, as a hash.
 type Fingerprint = fn(&Path, &mut DefaultHasher);

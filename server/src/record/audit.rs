@@ -4,14 +4,14 @@ mod decided;
 mod redaction;
 
 use std::{
-    fs,
-    io::{self, Write as _},
+    io::Write as _,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
 use hookd_audit::text;
+use hookd_rules::read_small_file;
 use secrecy::SecretSlice;
 use tonic::Code;
 use uuid::Uuid;
@@ -163,13 +163,7 @@ fn is_kept(decision_id: &str, keep: u32) -> bool {
 
 fn key_in(path: &Path) -> Result<SecretSlice<u8>, NoAudit> {
     let no_key = |why: String| NoAudit::Key { path: path.to_owned(), why };
-    let read = || -> io::Result<Vec<u8>> {
-        if !fs::metadata(path)?.is_file() {
-            return Err(io::Error::other("not a regular file"));
-        }
-        fs::read(path)
-    };
-    let mut key = read().map_err(|error| no_key(error.to_string()))?;
+    let mut key = read_small_file(path).map_err(no_key)?;
     while key.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
         key.pop();
     }

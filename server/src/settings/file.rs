@@ -4,10 +4,7 @@ use std::path::Path;
 
 use config::{FileFormat, FileSourceString};
 use hookd_json::Value;
-use hookd_rules::{Format, NotRead, read_regular};
-
-/// How large it may be, in bytes.
-const MAX_BYTES: u64 = 1 << 20;
+use hookd_rules::{Format, read_small_text};
 
 /// What is merged.
 pub(super) type Layer = config::File<FileSourceString, FileFormat>;
@@ -21,7 +18,7 @@ pub(super) type Layer = config::File<FileSourceString, FileFormat>;
 /// and let a few lines of aliases grow to more than there is memory: the file is read again while hookd serves.
 pub(super) fn layer(path: &Path) -> Result<Option<Layer>, String> {
     let at = path.display();
-    let text = read(path).map_err(|why| format!("{at}: cannot read the settings: {why}"))?;
+    let text = read_small_text(path).map_err(|why| format!("{at}: cannot read the settings: {why}"))?;
     if text.trim().is_empty() {
         return Err(format!("{at}: is empty, write a comment if that is meant"));
     }
@@ -39,14 +36,6 @@ pub(super) fn layer(path: &Path) -> Result<Option<Layer>, String> {
     }
     let empty = matches!(value, Value::Null);
     Ok((!empty).then(|| Layer::from_str(&hookd_json::to_text(&value), FileFormat::Json)))
-}
-
-fn read(path: &Path) -> Result<String, String> {
-    let bytes = read_regular(path, MAX_BYTES).map_err(|error| match error {
-        NotRead::TooLarge => format!("more than {MAX_BYTES} bytes"),
-        error => error.to_string(),
-    })?;
-    String::from_utf8(bytes).map_err(|_| "not UTF-8".to_owned())
 }
 
 fn endless_number(value: &Value) -> Option<String> {

@@ -3,13 +3,12 @@
 use std::{
     borrow::Cow,
     collections::VecDeque,
-    path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use arc_swap::ArcSwapOption;
-use hookd_rules::{NotRead, ValuePart, read_regular};
+use hookd_rules::{ValuePart, read_small_text};
 use secrecy::{ExposeSecret as _, SecretString};
 
 /// What stands in the place of a secret.
@@ -18,9 +17,6 @@ const MASK: &str = "[masked]";
 const SHORTEST: usize = 6;
 /// So many are known; then the oldest is forgotten. More than there are, but for files that change.
 const KNOWN: usize = 1_000;
-/// Largest file that a value is taken from, in bytes.
-const MAX_FILE_BYTES: u64 = 64 << 10;
-
 /// The secrets that handlers were given so far. Cheap to clone; it prints none of them.
 #[derive(Clone, Default)]
 pub struct Secrets(Arc<Inner>);
@@ -46,8 +42,8 @@ impl Secrets {
                 ValuePart::Text(part) => text.push_str(part),
                 ValuePart::Env { value, .. } => text.push_str(self.learn(value.expose_secret())),
                 ValuePart::File(path) => {
-                    let content =
-                        read(path).map_err(|why| format!("cannot read `{}` for {holder}: {why}", path.display()))?;
+                    let content = read_small_text(path)
+                        .map_err(|why| format!("cannot read `{}` for {holder}: {why}", path.display()))?;
                     let line = content.strip_suffix('\n').unwrap_or(&content);
                     text.push_str(self.learn(line.strip_suffix('\r').unwrap_or(line)));
                 }
@@ -111,14 +107,6 @@ pub fn within_quotes(text: &str) -> String {
     inner.unwrap_or_default().to_owned()
 }
 
-fn read(path: &Path) -> Result<String, String> {
-    let bytes = read_regular(path, MAX_FILE_BYTES).map_err(|error| match error {
-        NotRead::TooLarge => format!("more than {MAX_FILE_BYTES} bytes"),
-        error => error.to_string(),
-    })?;
-    String::from_utf8(bytes).map_err(|_| "not UTF-8".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -160,9 +148,9 @@ mod tests {
             assert_eq!(render().unwrap(), content.trim_end());
         }
         assert_eq!(secrets.mask("first-token second-token"), "[masked] [masked]");
-        fs::write(&path, "x".repeat(70_000)).unwrap();
+        fs::write(&path, vec![b'x'; (1 << 20) + 1]).unwrap();
         let place = format!("cannot read `{}` for header `authorization`: ", path.display());
-        assert_eq!(render().unwrap_err(), format!("{place}more than 65536 bytes"));
+        assert_eq!(render().unwrap_err(), format!("{place}more than 1048576 bytes"));
         fs::remove_file(&path).unwrap();
         assert_eq!(render().unwrap_err(), format!("{place}No such file or directory (os error 2)"));
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());

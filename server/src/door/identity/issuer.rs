@@ -11,6 +11,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use hookd_json::{Json, Value};
+use hookd_rules::read_small_text;
 use serde_json::json;
 use tokio::{
     sync::{Notify, watch},
@@ -21,7 +22,7 @@ use tracing::{info, warn};
 
 use self::fetch::fetch;
 use super::{
-    keys::{KeySet, MAX_BYTES},
+    keys::KeySet,
     token::{self, Said},
 };
 use crate::{
@@ -285,12 +286,7 @@ async fn keep_file(keys: Arc<Keys>, path: PathBuf, watch: Watch) {
 
 async fn read_file(path: PathBuf) -> Result<KeySet, String> {
     let reading = tokio::task::spawn_blocking(move || {
-        let cannot = |error: std::io::Error| format!("cannot be read: {error}");
-        let metadata = fs::metadata(&path).map_err(cannot)?;
-        if !metadata.is_file() || usize::try_from(metadata.len()).is_ok_and(|bytes| bytes > MAX_BYTES) {
-            return Err(format!("is not a regular file of at most {MAX_BYTES} bytes"));
-        }
-        KeySet::parse(&fs::read_to_string(&path).map_err(cannot)?)
+        KeySet::parse(&read_small_text(&path).map_err(|why| format!("cannot be read: {why}"))?)
     });
     reading.await.map_err(|error| error.to_string())?
 }

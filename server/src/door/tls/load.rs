@@ -12,10 +12,9 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 
-use crate::{
-    catalog::read_small_file,
-    settings::{ClientCertificates, TlsSettings, TlsVersion},
-};
+use hookd_rules::read_small_file;
+
+use crate::settings::{ClientCertificates, TlsSettings, TlsVersion};
 
 static SINCE_1_2: &[&SupportedProtocolVersion] = &[&TLS13, &TLS12];
 static SINCE_1_3: &[&SupportedProtocolVersion] = &[&TLS13];

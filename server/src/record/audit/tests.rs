@@ -282,9 +282,9 @@ fn the_key_of_hashes_is_a_file_of_some_length() {
     let refused = |path: &Path| key_in(path).unwrap_err().to_string().replace(&folder.path().display().to_string(), "");
     assert_eq!(refused(&path), "/key: cannot use the key of hashes: No such file or directory (os error 2)");
     assert_eq!(refused(folder.path()), ": cannot use the key of hashes: not a regular file");
-    fs::write(&path, "short\n").unwrap();
+    std::fs::write(&path, "short\n").unwrap();
     assert_eq!(refused(&path), "/key: cannot use the key of hashes: 5 bytes are not 16 to 4096");
-    fs::write(&path, "0123456789abcdef\n").unwrap();
+    std::fs::write(&path, "0123456789abcdef\n").unwrap();
     assert_eq!(format!("{:?}", key_in(&path).unwrap()), "SecretBox<[u8]>([REDACTED])");
 }
 

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use hookd_rules::is_public;
+use hookd_rules::{is_public, read_small_file};
 use reqwest::{
     Certificate, ClientBuilder, NoProxy, Proxy, Request, Response,
     dns::{Addrs, Name, Resolve, Resolving},
@@ -166,7 +166,7 @@ fn builder(authorities: &[Certificate]) -> ClientBuilder {
 /// The certificates in a file of PEM.
 pub(super) fn authorities(path: &Path) -> Result<Vec<Certificate>, HttpError> {
     let unusable = |why: String| HttpError::Authorities { path: path.to_owned(), why };
-    let text = std::fs::read(path).map_err(|error| unusable(error.to_string()))?;
+    let text = read_small_file(path).map_err(unusable)?;
     let certificates = Certificate::from_pem_bundle(&text).map_err(|error| unusable(causes(&error)))?;
     if certificates.is_empty() { Err(unusable("it holds no certificate".to_owned())) } else { Ok(certificates) }
 }

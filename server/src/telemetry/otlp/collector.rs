@@ -1,7 +1,8 @@
 //! The client of a collector. What it says of failures holds no header and no URL.
 
-use std::{fs, path::Path, time::Duration};
+use std::time::Duration;
 
+use hookd_rules::{read_small_file, read_small_text};
 use hyper::body::Bytes;
 use reqwest::{
     Certificate, Client, Response, StatusCode,
@@ -15,9 +16,6 @@ use crate::{settings::OtlpSettings, telemetry::causes};
 
 /// Longest answer that is read, in bytes.
 const MAX_ANSWER: usize = 64 << 10;
-/// Longest file of headers, in bytes.
-const MAX_HEADERS: u64 = 64 << 10;
-
 /// A collector.
 #[derive(Debug)]
 pub(super) struct Collector {
@@ -135,7 +133,7 @@ fn client(url: &Url, settings: &OtlpSettings) -> Result<Client, OtlpError> {
         client = client.tls_certs_only([]);
     } else if let Some(path) = &settings.ca {
         let unusable = |why: String| OtlpError::File { path: path.clone(), what: "certificates of authorities", why };
-        let pem = fs::read(path).map_err(|error| unusable(error.to_string()))?;
+        let pem = read_small_file(path).map_err(unusable)?;
         let certificates = Certificate::from_pem_bundle(&pem).ok().filter(|all| !all.is_empty());
         client = client.tls_certs_only(certificates.ok_or_else(|| unusable("no certificates in PEM".to_owned()))?);
     }
@@ -147,7 +145,7 @@ fn headers(settings: &OtlpSettings) -> Result<HeaderMap, OtlpError> {
     let mut headers = HeaderMap::new();
     if let Some(path) = &settings.headers_file {
         let unusable = |why: String| OtlpError::File { path: path.clone(), what: "headers of the collector", why };
-        let text = read(path).map_err(unusable)?;
+        let text = read_small_text(path).map_err(unusable)?;
         for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let parsed = line.split_once(':').and_then(|(name, value)| {
                 let name = HeaderName::try_from(name.trim()).ok()?;
@@ -163,13 +161,4 @@ fn headers(settings: &OtlpSettings) -> Result<HeaderMap, OtlpError> {
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
     headers.insert(header::USER_AGENT, HeaderValue::from_static(concat!("hookd/", env!("CARGO_PKG_VERSION"))));
     Ok(headers)
-}
-
-fn read(path: &Path) -> Result<String, String> {
-    let metadata = fs::metadata(path).map_err(|error| error.to_string())?;
-    // Opening a pipe would wait for its other end.
-    if !metadata.is_file() || metadata.len() > MAX_HEADERS {
-        return Err(format!("not a regular file of at most {MAX_HEADERS} bytes"));
-    }
-    String::from_utf8(fs::read(path).map_err(|error| error.to_string())?).map_err(|_| "not UTF-8".to_owned())
 }

@@ -1,5 +1,6 @@
-use std::{fs, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
+use hookd_rules::read_small_text;
 use reqwest::{Certificate, Client, header, redirect::Policy};
 
 use crate::{door::identity::keys::MAX_BYTES, settings::KeyServer, telemetry};
@@ -47,8 +48,8 @@ pub(super) async fn fetch(server: &KeyServer) -> Result<String, String> {
 
 async fn read(path: &Path) -> Result<String, String> {
     let owned = path.to_owned();
-    let reading = tokio::task::spawn_blocking(move || fs::read_to_string(owned)).await;
-    reading.map_err(|error| error.to_string())?.map_err(|error| format!("{}: {error}", path.display()))
+    let reading = tokio::task::spawn_blocking(move || read_small_text(&owned)).await;
+    reading.map_err(|error| error.to_string())?.map_err(|why| format!("{}: {why}", path.display()))
 }
 
 /// What went wrong, without what stands in the URL.
