@@ -9,7 +9,7 @@ from pathlib import Path
 import grpc
 import pytest
 import trustme
-from hookd import AddressError, AsyncClient, CallErrorKind, Client, Gate, Refuse, Run, Tls, v1
+from hookd import AddressError, AsyncClient, CallErrorKind, Client, Gate, Refuse, Run, Tls, _resolve, v1
 from support import ALLOW, BLOCK, Asker, Scripted, dead, pre_tool_use, response
 
 
@@ -43,6 +43,22 @@ def test_tls_is_spoken_and_the_server_is_checked(ask: Asker, tmp_path: Path) -> 
             assert gate.reason.startswith(f"hookd at {address} is not asked: "), gate
         error = ask.error(server.address, pre_tool_use(), rounds=1)
         assert error.kind is CallErrorKind.UNAVAILABLE, error
+
+
+def test_a_certificate_is_for_the_name_and_not_for_the_address_that_it_leads_to(
+    ask: Asker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = trustme.CA()
+    ours.cert_pem.write_to_path(tmp_path / "ca.pem")
+    tls = Tls(ca_file=str(tmp_path / "ca.pem"))
+    with Scripted(lambda *_: response(2), credentials=credentials(ours, "hookd.example")) as server:
+        place = (server.address.split(":")[0], int(server.address.split(":")[1]))
+        monkeypatch.setattr(_resolve, "resolve", lambda *_: [place])
+        gate = ask.gate("https://hookd.example:1", pre_tool_use(), tls=tls)
+        assert gate == Run(approved=True, decision=gate.decision)
+        gate = ask.gate("https://else.example:1", pre_tool_use(), tls=tls, on_unavailable=ALLOW)
+        assert gate == Refuse(gate.reason, decision=gate.decision)
+        assert gate.reason.startswith(f"hookd at https://else.example:1 ({server.address}) is not asked: ")
 
 
 def test_a_certificate_of_this_side_is_shown_and_read_again_when_it_changes(ask: Asker, tmp_path: Path) -> None:
