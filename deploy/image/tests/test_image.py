@@ -70,7 +70,7 @@ class Container:
             "command": [*config["Entrypoint"], "--config", "/etc/hookd/hookd.yaml"],
         }
         (at / "container.json").write_text(json.dumps(said))
-        command = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child"]
+        command = ["unshare", "--mount", "--net", "--pid", "--fork"]
         self.process = subprocess.Popen(
             [*command, sys.executable, HERE / "enter_image.py", at / "container.json"],
             stdout=subprocess.PIPE,
@@ -78,15 +78,21 @@ class Container:
             text=True,
         )
         self.lines: list[str] = []
-        self.wait_for("serving")
+        try:
+            self.wait_for("serving")
+        except BaseException:
+            self.__exit__()
+            raise
         [self.pid] = children(self.process.pid)
 
     def __enter__(self) -> Container:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.wait()
+        # Its own end would not take the container along: what `unshare --kill-child` asks for is lost with the change of user.
+        for pid in children(self.process.pid) if self.process.poll() is None else []:
+            os.kill(pid, 9)
+        self.process.wait(LIMIT)
         self.process.stdout.close()
         self.process.stderr.close()
         self.folder.cleanup()
