@@ -132,7 +132,11 @@ async fn the_debug_form_of_a_command_shows_no_secret() {
     command.stdin = b"s3cret".to_vec();
     let mut shown = String::new();
     write!(shown, "{command:?}").unwrap();
-    assert_eq!(shown, r#"Command { argv: ["true"], env: ["PATH", "TOKEN"], cwd: None, stdin_bytes: 6 }"#);
+    let scratch = "scratch: None, no_new_privileges: false";
+    assert_eq!(
+        shown,
+        format!(r#"Command {{ argv: ["true"], env: ["PATH", "TOKEN"], cwd: None, {scratch}, stdin_bytes: 6 }}"#)
+    );
 }
 
 /// What whoever started these tests left open for all.
