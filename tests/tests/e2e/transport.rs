@@ -246,7 +246,7 @@ async fn a_unix_socket_on_which_another_server_answers_is_left_alone() {
 async fn administration_is_for_this_machine_only() {
     let hookd = Hookd::builder()
         .managed(decide("block"))
-        .settings(json!({ "listen": "0.0.0.0:0", "plaintext": "allow" }))
+        .settings(json!({ "listen": "0.0.0.0:0", "plaintext": "allow", "identity": { "anonymous": "allow" } }))
         .start()
         .await;
     let rules = hookd.admin().list_rules(v1::ListRulesRequest::default()).await.unwrap().into_inner();
