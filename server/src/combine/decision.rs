@@ -59,7 +59,7 @@ pub fn decide(catalog: &Catalog, trigger: &Trigger, walked: Walked) -> Decision 
     }
 
     let mut decided_by = decided_by(catalog, &settled, &results);
-    let mut reason = reason(catalog, trigger, &settled, &results);
+    let mut reason = reason(catalog, trigger, &settled, &walked.votes, &results);
     if downgraded.verdict != settled.verdict {
         let nobody = DecidedBy { cause: Cause::Capability, rule_id: Arc::from(""), tier: None, file: None };
         decided_by = Some(DecidedBy { cause: Cause::Capability, ..decided_by.unwrap_or(nobody) });
@@ -99,28 +99,26 @@ pub fn decide(catalog: &Catalog, trigger: &Trigger, walked: Walked) -> Decision 
     }
 }
 
-fn reason(catalog: &Catalog, trigger: &Trigger, settled: &Settled, results: &[RuleResult]) -> String {
+fn reason(catalog: &Catalog, trigger: &Trigger, settled: &Settled, votes: &[Vote], results: &[RuleResult]) -> String {
     let Some(decider) = settled.decider else { return String::new() };
+    let given = |vote: &Vote| match vote.voter {
+        Voter::Default(index) => catalog.defaults.get(index).map(|default| default.reason.as_str()),
+        Voter::Rule(result) | Voter::Failure(result) => results.get(result).map(|result| match &result.blocked {
+            Some(reason) => reason,
+            None => result.ran.said.as_ref().map_or("", |answer| &answer.reason),
+        }),
+    };
     if decider.verdict == Verdict::Block && !trigger.event.prevents() {
         // Feedback: every rule ran, and the model should see what each of them has to say.
         let mut reasons = Vec::new();
-        for reason in results.iter().filter_map(|result| result.blocked.as_deref()) {
-            if !reasons.contains(&reason) {
+        for reason in votes.iter().filter(|vote| vote.verdict == Verdict::Block).filter_map(given) {
+            if !reason.is_empty() && !reasons.contains(&reason) {
                 reasons.push(reason);
             }
         }
-        if !reasons.is_empty() {
-            return reasons.join("\n");
-        }
+        return reasons.join("\n");
     }
-    let given = match decider.voter {
-        Voter::Default(index) => catalog.defaults.get(index).map(|default| default.reason.clone()),
-        Voter::Rule(result) | Voter::Failure(result) => results.get(result).map(|result| match &result.blocked {
-            Some(reason) => reason.clone(),
-            None => result.ran.said.as_ref().map_or_else(|_| String::new(), |answer| answer.reason.clone()),
-        }),
-    };
-    given.unwrap_or_default()
+    given(&decider).unwrap_or_default().to_owned()
 }
 
 fn decided_by(catalog: &Catalog, settled: &Settled, results: &[RuleResult]) -> Option<DecidedBy> {

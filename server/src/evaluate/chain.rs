@@ -45,6 +45,7 @@ pub(super) async fn walk<H: Handlers>(
     if !chain.ended {
         chain.extra_pass().await;
     }
+    chain.defaults_of_the_final_form();
     chain.walked
 }
 
@@ -82,7 +83,7 @@ impl<'a, H: Handlers> Chain<'a, H> {
             if self.ended {
                 return;
             }
-            self.apply_default(tier);
+            self.apply_default(tier, |_| true);
             if self.ended {
                 return;
             }
@@ -320,18 +321,36 @@ impl<'a, H: Handlers> Chain<'a, H> {
         self.vote(Verdict::Block, rule.tier, Voter::Failure(result));
     }
 
-    /// Law 12: the tier's last outcome, where no rule of it or of a tier above gave a verdict.
-    fn apply_default(&mut self, tier: Tier) {
+    /// INVARIANT: an ALLOW of another form than the final one is no verdict (law 3), so it keeps no default from
+    /// restricting the call: else whoever rewrites it from below could leave a list of what is allowed behind.
+    fn defaults_of_the_final_form(&mut self) {
+        if self.last_author.is_none() {
+            return;
+        }
+        for tier in Tier::ALL.into_iter().filter(|tier| tier.is_central()) {
+            if self.ended || self.closed_below.is_some_and(|closed| tier < closed) {
+                return;
+            }
+            // The ALLOW of a default is that of the form in which its tier let the call go.
+            self.apply_default(tier, |verdict| verdict > Verdict::Allow);
+        }
+    }
+
+    /// Law 12: the tier's last outcome, if it is `wanted`, where no rule of it or of a tier above gave a verdict.
+    fn apply_default(&mut self, tier: Tier, wanted: impl Fn(Verdict) -> bool) {
         let Some((index, default)) = select::default_of(self.policy, tier, self.trigger) else { return };
-        let by_rule = |vote: &Vote| !matches!(vote.voter, Voter::Default(_)) && self.may_count(vote);
-        if !self.walked.votes.iter().any(by_rule) {
+        let by_rule =
+            |vote: &Vote| vote.tier >= tier && !matches!(vote.voter, Voter::Default(_)) && self.counts_now(vote);
+        if wanted(default.verdict) && !self.walked.votes.iter().any(by_rule) {
             self.vote(default.verdict, tier, Voter::Default(index));
         }
     }
 
-    /// Whether a vote is one at all: the ALLOW of a tier that may not is no opinion.
-    fn may_count(&self, vote: &Vote) -> bool {
-        vote.verdict != Verdict::Allow || self.policy.catalog().tiers.get(vote.tier).may_allow
+    /// Whether a vote is one at all: the ALLOW of a tier that may not, or of another form than the one now, is no
+    /// opinion.
+    fn counts_now(&self, vote: &Vote) -> bool {
+        let may_allow = self.policy.catalog().tiers.get(vote.tier).may_allow;
+        vote.verdict != Verdict::Allow || (may_allow && vote.form == self.walked.forms.current())
     }
 
     fn failure_policy(&self, rule: &Rule, recheck: bool) -> OnError {

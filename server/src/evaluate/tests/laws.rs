@@ -69,9 +69,11 @@ async fn law_02_feedback_of_every_rule_reaches_the_model() {
     let block = |reason: &str| {
         Said::Answer(Box::new(Answer { verdict: Verdict::Block, reason: reason.to_owned(), ..Answer::default() }))
     };
-    let rules = Rules::default().says(Local, "a", block("lint")).says(Shared, "b", block("format"));
-    let judged = rules.decide(call("PostToolUse", "{}")).await;
+    let rules = || Rules::default().says(Local, "a", block("lint")).says(Shared, "b", block("format"));
+    let judged = rules().decide(call("PostToolUse", "{}")).await;
     assert_eq!(judged.verdict(), (Verdict::Block, "lint\nformat", Some("a")));
+    let judged = rules().with_default(Team, Verdict::Block).decide(call("PostToolUse", "{}")).await;
+    assert_eq!(judged.verdict(), (Verdict::Block, "by default\nlint\nformat", Some("")));
 }
 
 #[tokio::test]
@@ -412,6 +414,36 @@ async fn law_12_case_098_and_101_a_default_is_its_tiers_last_outcome() {
     let block = Rules::default().with_default(Managed, Verdict::Block).says(Local, "a", gives(Verdict::Allow));
     let judged = block.decide(call("PreToolUse", "{}")).await;
     assert_eq!((judged.decision.verdict, judged.asked()), (Verdict::Block, vec![]), "law 2");
+}
+
+#[tokio::test]
+async fn law_12_an_allow_of_another_form_than_the_final_one_keeps_no_default_from_counting() {
+    let allows_ls = |form: &crate::model::Form| {
+        if form.params.contains("\"ls\"") { gives(Verdict::Allow) } else { silent() }
+    };
+    let ls = || call("PreToolUse", r#"{"command":"ls"}"#);
+    let rm = r#"{"command":"rm"}"#;
+    for (default, verdict) in [(Verdict::Block, Verdict::Block), (Verdict::Ask, Verdict::Ask)] {
+        for author in [Managed, Team, Local, Plugin] {
+            let rules = || Rules::default().with_default(Managed, default).rule(Managed, "list", allows_ls);
+            let judged = rules().says(author, "rewriter", rewrites(rm)).decide(ls()).await;
+            assert_eq!(judged.verdict(), (verdict, "by default", Some("")), "{author}");
+            assert_eq!(judged.params(), Some(rm).filter(|_| verdict == Verdict::Ask), "{author}");
+        }
+    }
+    let of_team = Rules::default().with_default(Team, Verdict::Block).rule(Team, "list", allows_ls);
+    let judged = of_team.says(Shared, "rewriter", rewrites(rm)).decide(ls()).await;
+    assert_eq!(judged.verdict(), (Verdict::Block, "by default", Some("")));
+
+    let there_and_back = Rules::default()
+        .with_default(Managed, Verdict::Block)
+        .rule(Managed, "list", allows_ls)
+        .says(Shared, "there", rewrites(rm))
+        .says(Shared, "and-back", rewrites(r#"{"command":"ls"}"#));
+    assert_eq!(there_and_back.decide(ls()).await.verdict(), (Verdict::Allow, "says allow", Some("list")));
+
+    let of_another = Rules::default().with_default(Managed, Verdict::Allow).says(Shared, "rewriter", rewrites(rm));
+    assert_eq!(of_another.decide(ls()).await.verdict().0, Verdict::None, "an ALLOW of a default is of one form too");
 }
 
 #[tokio::test]

@@ -91,9 +91,24 @@ fn rule_sets() -> impl Strategy<Value = Vec<Spec>> {
     prop::collection::vec(specs(&Tier::ALL), 0..10)
 }
 
+/// What managed and team files have as their default, in this order.
+type Defaults = [Option<Verdict>; 2];
+
+fn defaults() -> impl Strategy<Value = Defaults> {
+    let verdict = prop::sample::select(vec![Verdict::Allow, Verdict::Ask, Verdict::Defer, Verdict::Block]);
+    prop::array::uniform2(prop::option::of(verdict))
+}
+
 /// Evaluates the rules on `{"n":0}`; rule `rI` is the I-th of `specs`.
 fn evaluate(event: &str, specs: &[Spec], slow: bool) -> Judged {
+    evaluate_with(event, specs, [None; 2], slow)
+}
+
+fn evaluate_with(event: &str, specs: &[Spec], defaults: Defaults, slow: bool) -> Judged {
     let mut rules = Rules::default();
+    for (tier, verdict) in [Tier::Managed, Tier::Team].into_iter().zip(defaults) {
+        rules = verdict.into_iter().fold(rules, |rules, verdict| rules.with_default(tier, verdict));
+    }
     let carries = Event::known(event).is_none_or(|event| event.modifies == Modifies::Params);
     for (index, spec) in specs.iter().enumerate() {
         let (actions, millis) = (spec.actions, if slow { spec.millis } else { 0 });
@@ -154,15 +169,28 @@ fn came(judged: &Judged) -> Came {
 }
 
 /// The laws, written down as plainly as possible for `PreToolUse`: no futures, no ids, no sharing.
-fn model(specs: &[Spec]) -> Came {
+fn model(specs: &[Spec], defaults: Defaults) -> Came {
     let mut form = 0;
     let mut votes = Vec::new();
+    let mut of_defaults = Vec::new();
+    let default_of = |tier| match tier {
+        Tier::Managed => defaults[0],
+        Tier::Team => defaults[1],
+        _ => None,
+    };
     let mut left = std::collections::HashMap::new();
     let mut author = None;
     let mut degraded = false;
     let mut blocked = false;
     let mut closed = false;
+    let mut asked_last = Tier::Managed;
     let may_allow = |tier| tier >= Tier::Local;
+    let counts = |(verdict, tier, left): &(Verdict, Tier, u8), form: u8| {
+        *verdict != Verdict::None && (*verdict != Verdict::Allow || (*left == form && may_allow(*tier)))
+    };
+    let has_spoken = |votes: &[(Verdict, Tier, u8)], tier: Tier, form: u8| {
+        votes.iter().any(|vote| vote.1 >= tier && counts(vote, form))
+    };
     let ask = |spec: &Spec, again: bool, form: &mut u8, author: &mut Option<Tier>, degraded: &mut bool| {
         let rewrite = |to: u8, form: &mut u8, author: &mut Option<Tier>| {
             if to != *form {
@@ -211,7 +239,12 @@ fn model(specs: &[Spec]) -> Came {
                 break;
             }
         }
+        if let Some(verdict) = default_of(tier).filter(|_| !blocked && !has_spoken(&votes, tier, form)) {
+            of_defaults.push((verdict, tier, form));
+            blocked |= verdict == Verdict::Block;
+        }
         left.insert(tier, form);
+        asked_last = tier;
     }
     if let (Some(author_tier), false) = (author, blocked) {
         for tier in Tier::ALL.into_iter().rev().filter(|tier| *tier > author_tier) {
@@ -228,9 +261,16 @@ fn model(specs: &[Spec]) -> Came {
             }
         }
     }
-    let counts =
-        |(verdict, tier, left): &(Verdict, Tier, u8)| *verdict != Verdict::Allow || (*left == form && may_allow(*tier));
-    let verdict = votes.iter().filter(|vote| counts(vote)).map(|vote| vote.0).max().unwrap_or(Verdict::None);
+    // Who was asked what becomes of a call says so of the one that would run as well.
+    for tier in [Tier::Managed, Tier::Team].into_iter().filter(|tier| *tier >= asked_last && !blocked) {
+        if let Some(verdict) = default_of(tier).filter(|verdict| *verdict > Verdict::Allow)
+            && !has_spoken(&votes, tier, form)
+        {
+            of_defaults.push((verdict, tier, form));
+        }
+    }
+    let all = votes.iter().chain(&of_defaults);
+    let verdict = all.filter(|vote| counts(vote, form)).map(|vote| vote.0).max().unwrap_or(Verdict::None);
     let params = (form != 0 && verdict != Verdict::Block).then(|| params(form));
     Came { verdict, params, degraded }
 }
@@ -268,8 +308,27 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_laws_as_a_plain_model_states_them(specs in rule_sets()) {
-        prop_assert_eq!(came(&evaluate("PreToolUse", &specs, false)), model(&specs));
+    fn the_laws_as_a_plain_model_states_them(specs in rule_sets(), defaults in defaults()) {
+        prop_assert_eq!(came(&evaluate_with("PreToolUse", &specs, defaults, false)), model(&specs, defaults));
+    }
+
+    #[test]
+    fn what_a_default_blocks_goes_on_only_with_a_verdict_of_its_tier_on_the_form_that_runs(specs in rule_sets()) {
+        let judged = evaluate_with("PreToolUse", &specs, [Some(Verdict::Block), None], false);
+        if judged.decision.verdict != Verdict::Block {
+            let end = final_form(&judged);
+            let has_verdict = asked(&judged).into_iter().any(|(rule, form, _)| {
+                let spec = &specs[rule];
+                spec.tier == Tier::Managed
+                    && spec.decides()
+                    && match spec.actions[usize::from(form)] {
+                        Action::Gives(Verdict::Allow) | Action::AllowsAndRewrites(_) => left_by(spec, form) == end,
+                        Action::Gives(_) | Action::AsksAndRewrites(_) => true,
+                        Action::Silent | Action::Rewrites(_) | Action::Fails => false,
+                    }
+            });
+            prop_assert!(has_verdict);
+        }
     }
 
     #[test]
