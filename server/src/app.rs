@@ -37,6 +37,7 @@ use crate::{
         listener::{self, BindError, Listener},
         places::Places,
         plain::{Hosts, Plain, PlainHttp, SHED_READERS},
+        services::Services,
         tls::{self, Tls, TlsError, TlsReload},
     },
     drain::{Drain, Readiness, Waiting},
@@ -114,7 +115,7 @@ struct App {
     pool: Arc<Pool>,
     readiness: Readiness,
     starting: Waiting,
-    routes: Routes,
+    services: Services<Pool>,
     triggers: Arc<TriggerService<Pool>>,
     places: Arc<Places>,
     authenticator: Arc<Authenticator>,
@@ -238,12 +239,10 @@ impl App {
             .max_encoding_message_size(limits.message_bytes)
             .accept_compressed(CompressionEncoding::Gzip)
             .send_compressed(CompressionEncoding::Gzip);
-        let routes = Routes::new(hook_service)
-            .add_service(admin_service)
+        let others = Routes::new(admin_service)
             .add_service(health::service(readiness.clone()))
             .add_service(health::reflection()?)
-            .add_service(health::early_reflection()?)
-            .prepare();
+            .add_service(health::early_reflection()?);
         Ok(Self {
             settings,
             tls,
@@ -257,7 +256,7 @@ impl App {
             pool,
             readiness,
             starting,
-            routes,
+            services: Services::new(hook_service, others),
             triggers,
             places,
             authenticator,
@@ -280,7 +279,7 @@ impl App {
             pool,
             readiness,
             starting,
-            routes,
+            services,
             triggers,
             places,
             authenticator,
@@ -319,13 +318,13 @@ impl App {
             limit: connections,
         };
         for listener in listeners {
-            let (layers, routes, plain) = (layers.clone(), routes.clone(), Arc::clone(&plain));
+            let (layers, services, plain) = (layers.clone(), services.clone(), Arc::clone(&plain));
             let authenticator = Arc::clone(&authenticator);
             let hosts = Arc::new(Hosts::of(listener.address(), &settings.hosts));
             let service = move |arrived: Arrived| {
                 let visitor = Arc::new(authenticator.visitor(&arrived));
                 let plain = Plain::new(Arc::clone(&plain), Arc::clone(&hosts), Arc::clone(&visitor));
-                Calls::new(layers.around(routes.clone(), visitor), plain)
+                Calls::new(layers.around(services.clone(), visitor), plain)
             };
             open.spawn(connections.clone().accept(listener, service));
         }

@@ -9,4 +9,5 @@ pub mod layers;
 pub mod listener;
 pub mod places;
 pub mod plain;
+pub mod services;
 pub mod tls;

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use futures_util::future::Either;
 use http::{Request, Version, header};
 use hyper::{body::Incoming, service::Service};
+use tonic::body::Body;
 use tower::{ServiceExt as _, util::Oneshot};
 
 use super::{
@@ -15,22 +16,27 @@ use crate::run::Handlers;
 
 /// Both kinds of calls of one peer.
 #[derive(Debug)]
-pub struct Calls<H> {
-    grpc: Stack,
+pub struct Calls<S, H> {
+    grpc: Stack<S>,
     plain: Plain<H>,
 }
 
-impl<H> Calls<H> {
+impl<S, H> Calls<S, H> {
     /// Calls of gRPC go to `grpc`, all others to `plain`.
-    pub fn new(grpc: Stack, plain: Plain<H>) -> Self {
+    pub fn new(grpc: Stack<S>, plain: Plain<H>) -> Self {
         Self { grpc, plain }
     }
 }
 
-impl<H: Handlers> Service<Request<Incoming>> for Calls<H> {
+impl<S, H> Service<Request<Incoming>> for Calls<S, H>
+where
+    S: tower::Service<Request<Body>, Response = Answer, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    H: Handlers,
+{
     type Response = Answer;
     type Error = Infallible;
-    type Future = Either<Oneshot<Stack, Request<Incoming>>, Answering>;
+    type Future = Either<Oneshot<Stack<S>, Request<Incoming>>, Answering>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         if is_grpc(&request) {

@@ -9,7 +9,7 @@ mod slow_body;
 
 use std::{convert::Infallible, future::Future, pin::Pin, sync::Arc, time::Duration};
 
-use tonic::{body::Body, service::Routes};
+use tonic::body::Body;
 use tower::ServiceBuilder;
 
 use super::{identity::Visitor, places::Places};
@@ -25,8 +25,8 @@ pub(super) use {arrival::Unanswered, panic::text as panic_text};
 /// What a call is answered with.
 pub type Answer = http::Response<Body>;
 
-/// The whole stack.
-pub type Stack = Arrival<CatchPanic<Cut<Authentication<InFlight<Routes>>>>>;
+/// The whole stack around `S`.
+pub type Stack<S> = Arrival<CatchPanic<Cut<Authentication<InFlight<S>>>>>;
 
 /// What a layer's service gives.
 pub(super) type Answering = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
@@ -47,9 +47,9 @@ pub struct Layers {
 }
 
 impl Layers {
-    /// The stack around `routes`, for one connection.
+    /// The stack around `services`, for one connection.
     #[must_use]
-    pub fn around(&self, routes: Routes, visitor: Arc<Visitor>) -> Stack {
+    pub fn around<S>(&self, services: S, visitor: Arc<Visitor>) -> Stack<S> {
         ServiceBuilder::new()
             // Outermost, so that whatever comes back has a decision id, a code of the contract and is counted.
             .layer(arrival::layer(visitor.peer(), self.message_bytes, self.arrival_limit, Arc::clone(&self.recorder)))
@@ -61,12 +61,12 @@ impl Layers {
             .layer(authentication::layer(visitor))
             // Last, so that a place is held only while the call is evaluated.
             .layer(in_flight::layer(Arc::clone(&self.places), self.message_bytes))
-            .service(routes)
+            .service(services)
     }
 }
 
 /// Whether a call is one to evaluate. Health, reflection and administration are not held up by load.
-fn is_evaluation<B>(request: &http::Request<B>) -> bool {
+pub(super) fn is_evaluation<B>(request: &http::Request<B>) -> bool {
     request.uri().path().starts_with("/hookd.v1.HookService/")
 }
 

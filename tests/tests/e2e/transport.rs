@@ -15,8 +15,9 @@ use hookd_tests::{Frame, Hookd, RawHttp2, Signal, event, eventually, pre_tool_us
 use prost::Message as _;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tonic::{Code, Status, codec::CompressionEncoding};
+use tonic::{Code, Request, Status, client::Grpc, codec::CompressionEncoding, codegen::http::uri::PathAndQuery};
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
+use tonic_prost::ProstCodec;
 use tonic_reflection::pb::v1::{
     ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
     server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
@@ -67,6 +68,32 @@ async fn case_091_the_limit_counts_after_decompression() {
     check_too_large(&within("a status", client.trigger(with_result(64 * MIB))).await.unwrap_err());
     let after = hookd.memory();
     assert!(after < before + (32 << 20), "{before} bytes before, {after} after");
+}
+
+#[tokio::test]
+async fn a_method_that_there_is_not_is_no_answer() {
+    let hookd = Hookd::builder().managed(decide("allow")).start().await;
+    let call = async |path: &'static str| {
+        let mut client = Grpc::new(hookd.channel());
+        client.ready().await.unwrap();
+        let codec = ProstCodec::<v1::TriggerRequest, v1::TriggerResponse>::default();
+        let request = Request::new(pre_tool_use("Bash", json!({})));
+        within("an answer", client.unary(request, PathAndQuery::from_static(path), codec)).await
+    };
+    let answer = call("/hookd.v1.HookService/Trigger").await.unwrap().into_inner();
+    assert_eq!(answer.verdict(), v1::Verdict::Allow);
+    for path in [
+        "/hookd.v1.HookService/trigger",
+        "/hookd.v1.HookService/Trigger/",
+        "/hookd.v1.HookService/",
+        "/hookd.v1.HookServiceX/Trigger",
+        "/hookd.v1.AdminService/Nothing",
+        "/hookd.v2.HookService/Trigger",
+    ] {
+        let status = call(path).await.unwrap_err();
+        assert_eq!(status.code(), Code::Unimplemented, "{path}: {status:?}");
+        assert!(status.metadata().contains_key("hookd-decision-id"), "{path}: {status:?}");
+    }
 }
 
 #[tokio::test]
