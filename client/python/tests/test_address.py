@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
-from hookd import AddressError, Client, Tls
+from hookd import AddressError, Client, OnUnavailable, Tls
 from hookd._address import Address
 from support import BLOCK
 
@@ -71,7 +73,11 @@ def test_options_that_do_not_fit_are_named() -> None:
         Client("https://h:1", on_unavailable=BLOCK, tls=Tls(ca_file="/nowhere/ca.pem"))
     with pytest.raises(OSError, match="the token file `/nowhere` cannot be read"):
         Client("127.0.0.1:1", on_unavailable=BLOCK, token_file="/nowhere")
+    for nothing in ("block", True, None, OnUnavailable.block_except):
+        with pytest.raises(TypeError, match="on_unavailable is .*, expected hookd.OnUnavailable.BLOCK"):
+            Client("127.0.0.1:1", on_unavailable=cast(OnUnavailable, nothing))
     with pytest.raises(ValueError, match="a deadline of 0 s is none"):
         Client("127.0.0.1:1", on_unavailable=BLOCK, deadline=0)
+    assert Client("127.0.0.1:1", on_unavailable=BLOCK, deadline=float("inf"))._calls.deadline < 2**31
     with pytest.raises(ValueError, match="0 rounds ask nobody"):
         Client("127.0.0.1:1", on_unavailable=BLOCK, rounds=0)

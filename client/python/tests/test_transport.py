@@ -43,6 +43,10 @@ def test_tls_is_spoken_and_the_server_is_checked(ask: Asker, tmp_path: Path) -> 
             assert gate.reason.startswith(f"hookd at {address} is not asked: "), gate
         error = ask.error(server.address, pre_tool_use(), rounds=1)
         assert error.kind is CallErrorKind.UNAVAILABLE, error
+    with Scripted(lambda *_: response(5)) as server:
+        error = ask.error(f"https://{server.address}", pre_tool_use(), rounds=1)
+        assert error.kind is CallErrorKind.NOT_TRUSTED, error
+        assert error.message == f"hookd at https://{server.address} is not asked: it does not speak TLS"
 
 
 def test_a_certificate_is_for_the_name_and_not_for_the_address_that_it_leads_to(

@@ -34,6 +34,12 @@ export interface Address {
  * @throws {@link AddressError} for the first one that is none, and where there is not a single one.
  */
 export function parseAddresses(list: string | readonly string[]): Address[] {
+  const given: unknown = list;
+  // For callers whose types nobody checks, and whose variable is not set.
+  if (typeof given !== "string" && !Array.isArray(given)) {
+    const seen = given === undefined ? "no address given" : `\`${String(given)}\` is not an address`;
+    throw new AddressError(`${seen}, expected ${FORMS}`);
+  }
   const places = (typeof list === "string" ? list.split(",") : list).map((place) => place.trim());
   const addresses = places.filter((place) => place !== "").map(parseAddress);
   if (addresses.length === 0) {

@@ -100,8 +100,8 @@ export class Client {
    */
   constructor(addresses: string | readonly string[], options: ClientOptions) {
     const parsed = parseAddresses(addresses);
+    checkOnUnavailable((options as ClientOptions | undefined)?.onUnavailable);
     const { onUnavailable, deadlineMs, rounds, messageBytes, tls, tokenFile, keepAlive, resolve } = options;
-    checkOnUnavailable(onUnavailable);
     if ((tls?.certFile === undefined) !== (tls?.keyFile === undefined)) {
       throw new OptionError("`tls.certFile` and `tls.keyFile` are only of use together");
     }
@@ -219,12 +219,13 @@ function checkOnUnavailable(value: unknown): void {
   }
 }
 
-function count(name: string, value: number | undefined, otherwise: number): number {
+function count(name: string, value: unknown, otherwise: number): number {
   if (value === undefined) {
     return otherwise;
   }
-  if (Number.isNaN(value) || value < 1) {
-    throw new OptionError(`\`${name}\` is ${value}, expected a number from 1`);
+  if (typeof value !== "number" || !(value >= 1)) {
+    const seen = typeof value === "string" ? JSON.stringify(value) : String(value);
+    throw new OptionError(`\`${name}\` is ${seen}, expected a number from 1`);
   }
   return Math.floor(value);
 }

@@ -28,6 +28,8 @@ const DETAILS = "grpc-status-details-bin";
 const CONNECT_TIMEOUT_MS = 5000;
 /** How Node says that the two ends did not trust each other. */
 const UNTRUSTED = /\bcertificates?\b|\baltnames\b|\bSSL routines\b|\bSSL alert\b|\bEPROTO\b/i;
+/** How it says that what answers is no TLS. */
+const NO_TLS = /\bwrong version number\b|\bpacket length too long\b/i;
 /** The package's own; a test holds the two together. */
 const VERSION = "0.1.0";
 
@@ -272,7 +274,7 @@ export class Connection {
     const { code, details } = plain(status, headers);
     const id = status.metadata.get(DECISION_ID)[0] ?? headers?.get(DECISION_ID)[0];
     if (this.#address.tls && id === undefined && code === Status.UNAVAILABLE && UNTRUSTED.test(details)) {
-      return notTrusted(details, this.name);
+      return notTrusted(NO_TLS.test(details) ? "it does not speak TLS" : details, this.name);
     }
     const statusDetails = status.metadata.get(DETAILS)[0];
     return errorOfStatus(

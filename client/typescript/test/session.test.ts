@@ -152,6 +152,11 @@ test("every documented form is an address, and what is none is named", () => {
     );
   }
   assert.throws(() => client(" , "), { message: `no address given, expected ${expected}` });
+  // Whose types nobody checks, and whose variable is not set.
+  const untyped = Client as new (addresses?: unknown, options?: unknown) => Client;
+  assert.throws(() => new untyped(undefined, {}), { message: `no address given, expected ${expected}` });
+  assert.throws(() => new untyped(50051, {}), { message: `\`50051\` is not an address, expected ${expected}` });
+  assert.throws(() => new untyped("h:1"), OptionError);
 });
 
 test("options that make no sense are refused by name", () => {
@@ -160,6 +165,7 @@ test("options that make no sense are refused by name", () => {
     ["h:1", { onUnavailable: "ask" }, /^`onUnavailable` has to say/],
     ["h:1", { onUnavailable: { blockExcept: "grep" } }, /^`onUnavailable` has to say/],
     ["h:1", { onUnavailable: "block", deadlineMs: 0 }, /^`deadlineMs` is 0, expected a number from 1/],
+    ["h:1", { onUnavailable: "block", deadlineMs: "30s" }, /^`deadlineMs` is "30s", expected a number from 1/],
     ["h:1", { onUnavailable: "block", rounds: NaN }, /^`rounds` is NaN/],
     ["h:1", { onUnavailable: "block", tls: { caFile: "ca" } }, /^`tls` is of no use at `h:1`, expected `https/],
     ["https://h:1", { onUnavailable: "block", tls: { certFile: "c" } }, /^`tls.certFile` and `tls.keyFile`/],

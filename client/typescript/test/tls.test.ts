@@ -65,6 +65,14 @@ test("a server is who its certificate says, and a client shows its own", async (
   assert.ok(!isApproved(stranger));
 });
 
+test("a server that does not speak TLS buys no allow", async (t) => {
+  const server = await Scripted.start((call) => call.answer(answer(proto.Verdict.ALLOW)));
+  t.after(() => server.kill());
+  const gate = await client(`https://${server.address}`, "allow").session("s").preToolUse("bash", {});
+  assert.ok(gate.kind === "refuse" && gate.decision.error?.kind === "not-trusted");
+  assert.equal(gate.reason, `hookd at https://${server.address} is not asked: it does not speak TLS`);
+});
+
 test("files that cannot be used buy no allow", async (t) => {
   const write = await folder(t);
   const junk = await write("junk.pem", "junk");

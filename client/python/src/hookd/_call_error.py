@@ -23,6 +23,8 @@ _UNTRUSTED = re.compile(
 )
 # What it says where the files cannot be used.
 _UNUSABLE = re.compile(r"empty address list|security handshaker", re.IGNORECASE)
+# What it says where what answers is no TLS.
+_NO_TLS = re.compile(r"WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
@@ -160,8 +162,7 @@ def of_status(
     decision_id = _text(metadata.get(_DECISION_ID))
     of_hookd = decision_id is not None
     if tls and not of_hookd and code is grpc.StatusCode.UNAVAILABLE and _UNTRUSTED.search(details or ""):
-        unusable = "the CA file, or the certificate and its key, cannot be used"
-        return not_trusted(unusable if _UNUSABLE.search(details or "") else _root_cause(details or ""), at)
+        return not_trusted(_mistrust(details or ""), at)
     retry_after = None
     match code:
         case grpc.StatusCode.DEADLINE_EXCEEDED:
@@ -193,6 +194,12 @@ def of_status(
         case _:
             message = f"hookd at {at} refused the call: {said} ({code.name})"
     return CallError(kind, message, code, decision_id, retry_after)
+
+
+def _mistrust(details: str) -> str:
+    if _UNUSABLE.search(details):
+        return "the CA file, or the certificate and its key, cannot be used"
+    return "it does not speak TLS" if _NO_TLS.search(details) else _root_cause(details)
 
 
 def one_line(text: str) -> str:

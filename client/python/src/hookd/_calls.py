@@ -9,7 +9,7 @@ import random
 import time
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar, Union
+from typing import Generic, Protocol, TypeVar, Union, cast
 
 import grpc
 from google.protobuf.message import DecodeError, Message
@@ -23,6 +23,8 @@ from hookd._gate import Gate, OnUnavailable, gate_of_answer, of_error
 from hookd._transport import Tls, Transport
 
 DEFAULT_DEADLINE = 30.0
+# What gRPC's timers hold, in seconds.
+_LONGEST_DEADLINE = (2**31 - 1) / 1000
 DEFAULT_ROUNDS = 5
 # How long nothing may come on a connection with calls in flight, and how long the sign of life then may take, in seconds.
 DEFAULT_KEEP_ALIVE = (10.0, 5.0)
@@ -86,7 +88,12 @@ class Calls(Generic[C]):
         keep_alive: tuple[float, float],
         connect: Callable[[Replica[C], Transport], C],
     ) -> None:
-        """Raises `AddressError`, `ValueError` and `OSError` for settings that cannot be."""
+        """Raises `AddressError`, `TypeError`, `ValueError` and `OSError` for settings that cannot be."""
+        if not isinstance(cast(object, on_unavailable), OnUnavailable):
+            # Else nobody would know before hookd is away.
+            raise TypeError(
+                f"on_unavailable is {on_unavailable!r}, expected hookd.OnUnavailable.BLOCK, .ALLOW or .block_except(…)"
+            )
         if not deadline > 0:
             raise ValueError(f"a deadline of {deadline} s is none, expected more than 0")
         if rounds < 1:
@@ -98,7 +105,7 @@ class Calls(Generic[C]):
         self.fleet = Fleet[C](parsed)
         self._connect = connect
         self.on_unavailable = on_unavailable
-        self.deadline = deadline
+        self.deadline = min(deadline, _LONGEST_DEADLINE)
         self._rounds = rounds
         self._message_bytes = message_bytes
         self.closed = False

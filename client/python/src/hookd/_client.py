@@ -133,7 +133,8 @@ class Client:
           and is given up where none comes within so long, in seconds. Its calls go to other replicas while they have time.
           Too short a time gives up servers that are merely busy.
 
-        Raises `AddressError` for what is not an address or does not fit it, `ValueError` for times or rounds that are none, and `OSError` where a file cannot be read.
+        Raises `AddressError` for what is not an address or does not fit it, `TypeError` for an `on_unavailable` that is none,
+        `ValueError` for times or rounds that are none, and `OSError` where a file cannot be read.
         """
         self._calls: Calls[Connection] = Calls(
             addresses, on_unavailable, deadline, rounds, message_bytes, tls, token_file, keep_alive, Connection
