@@ -22,7 +22,7 @@
 //! [`Workers`] are programs that stay: started once, asked line by line, with the same rules for their groups.
 //!
 //! Read on in this order: `runner` (what callers use) → `place` (the cap, the queue) → `process` (one program) → `scratch`
-//! (its own directory) → `pipes` → `group` (signals, reaping) → `members` (who is in a group) → `orphans` (who reaps
+//! (its own directory) → `removal` (of that) → `pipes` → `group` (signals, reaping) → `members` (who is in a group) → `orphans` (who reaps
 //! what); and `workers` (a pool) → `worker` (one of them).
 
 mod group;
@@ -31,6 +31,7 @@ mod orphans;
 mod pipes;
 mod place;
 mod process;
+mod removal;
 mod runner;
 mod scratch;
 mod worker;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use tokio::runtime::Handle;
 
 use crate::place::Place;
+use crate::removal;
 
 /// How an empty directory of a program's own is made. The program finds it as its working directory and as `TMPDIR`; it is
 /// removed with all that is in it once the program's group is gone, or the program has exited by itself.
@@ -20,6 +21,17 @@ pub struct Scratch {
 }
 
 impl Scratch {
+    /// Makes one and removes it again. Blocks.
+    ///
+    /// # Errors
+    /// One line: what cannot be done.
+    pub fn try_out(&self) -> Result<(), String> {
+        let mut made = self.make()?;
+        let Some(path) = made.path.take() else { return Ok(()) };
+        removal::remove(&path)
+            .map_err(|error| format!("cannot remove the directory of a command, `{}`: {error}", path.display()))
+    }
+
     /// Makes the directory. The error is one line.
     pub(crate) fn make(&self) -> Result<Directory, String> {
         let cannot = |error: io::Error| format!("cannot make a directory in `{}`: {error}", self.parent.display());
@@ -67,8 +79,7 @@ impl Directory {
 impl Drop for Directory {
     fn drop(&mut self) {
         let Some(path) = self.path.take() else { return };
-        // It does not follow symbolic links, those that are put in its way meanwhile included.
-        match std::fs::remove_dir_all(&path) {
+        match removal::remove(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 tracing::warn!(path = %path.display(), %error, "the directory of a command could not be removed");
             }

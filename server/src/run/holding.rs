@@ -100,6 +100,9 @@ impl Holding {
                 .then(|| Scratch { parent: temporary, owner: account.map(|account| (account.user, account.group)) }),
             home: found.map(|found| found.home.unwrap_or_else(|| "/".into())),
         };
+        if let Some(scratch) = &holding.scratch {
+            scratch.try_out().map_err(refused)?;
+        }
         let of_all = Confinement { landlock: holding.landlock(None, [], false), ..holding.all };
         if !of_all.is_empty() {
             let helper = holding.helper.as_ref().map_err(|why| refused(why.clone()))?;

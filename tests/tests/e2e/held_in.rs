@@ -455,6 +455,17 @@ async fn what_cannot_be_set_up_here_is_refused_at_the_start() {
 }
 
 #[tokio::test]
+async fn an_empty_directory_that_cannot_be_made_is_refused_at_the_start() {
+    let refused = Hookd::builder()
+        .settings(json!({ "commands": { "working_directory": "empty" } }))
+        .env("TMPDIR", "/nowhere")
+        .start_refused()
+        .await;
+    let why = "commands: cannot make a directory in `/nowhere`: No such file or directory (os error 2)\n";
+    assert_eq!((refused.code, refused.stderr.as_str()), (Some(64), why));
+}
+
+#[tokio::test]
 async fn commands_are_held_in_by_this_hookd_also_after_its_file_was_replaced() {
     let builder =
         hookd(&[("looks", sh("ulimit -n"))]).settings(json!({ "commands": { "limits": { "open_files": 44 } } }));
