@@ -72,12 +72,13 @@ impl Commands {
         let now = Instant::now();
         let deadline = now.checked_add(granted).unwrap_or(now);
         let limits = Limits { timeout: granted, ..self.limits };
+        let where_caller_is = runs_where_the_caller_is(started.rule, started.handler);
         let command = match self.command(started) {
             Ok(command) => command,
-            Err(failed) => return Ran::said(Err(failed)),
+            Err(not_started) => return not_started.into(),
         };
         match self.runner.run(class, command, limits, deadline).await {
-            Ok(finished) => ran(finished, granted, &expect),
+            Ok(finished) => ran_where(where_caller_is, ran(finished, granted, &expect)),
             Err(full) => Ran::said(Err(overloaded(&full))),
         }
     }
@@ -91,9 +92,10 @@ impl Commands {
         let timeout = started.handler.timeout;
         let expect = Expect::of(started.rule, started.trigger);
         let limits = Limits { timeout, ..self.limits };
-        let command = self.command(started)?;
+        let where_caller_is = runs_where_the_caller_is(started.rule, started.handler);
+        let command = self.command(started).map_err(|not_started| not_started.failed)?;
         let running = self.runner.run_background(command, limits).map_err(|full| overloaded(&full))?;
-        Ok(Box::pin(async move { ran(running.await, timeout, &expect) }))
+        Ok(Box::pin(async move { ran_where(where_caller_is, ran(running.await, timeout, &expect)) }))
     }
 
     /// Ends programs that stay, at most within `limit`; none is started any more.
@@ -101,12 +103,13 @@ impl Commands {
         self.runner.end_workers(limit).await;
     }
 
-    fn command(&self, started: Started<'_>) -> Result<Command, Failed> {
+    fn command(&self, started: Started<'_>) -> Result<Command, NotStarted> {
         let Started { rule, trigger, handler, stdin } = started;
-        let (argv, own) = program(rule, trigger, handler)?;
+        let by_caller = |failed| NotStarted { failed, by_caller: true };
+        let (argv, own) = program(rule, trigger, handler).map_err(by_caller)?;
         let env = self.env(own.into_iter(), handler)?;
         let cwd = directory(rule, trigger, handler);
-        self.hold(Command { argv, env, cwd, stdin, ..Command::default() }, rule, handler)
+        Ok(self.hold(Command { argv, env, cwd, stdin, ..Command::default() }, rule, handler)?)
     }
 
     fn hold(&self, command: Command, rule: &Rule, handler: &CommandHandler) -> Result<Command, Failed> {
@@ -127,6 +130,25 @@ impl Commands {
             env.push((name.into(), value.into()));
         }
         Ok(env)
+    }
+}
+
+/// Why there is nothing to start.
+struct NotStarted {
+    failed: Failed,
+    /// The caller does not say what the program needs of it.
+    by_caller: bool,
+}
+
+impl From<Failed> for NotStarted {
+    fn from(failed: Failed) -> Self {
+        Self { failed, by_caller: false }
+    }
+}
+
+impl From<NotStarted> for Ran {
+    fn from(not_started: NotStarted) -> Self {
+        Self { kept_by_caller: not_started.by_caller, ..Self::said(Err(not_started.failed)) }
     }
 }
 
@@ -168,6 +190,17 @@ fn directory(rule: &Rule, trigger: &Trigger, handler: &CommandHandler) -> Option
     }
     let cwd = Path::new(&trigger.cwd);
     cwd.is_absolute().then(|| cwd.to_owned())
+}
+
+/// Whether [`directory`] is the caller's to say.
+fn runs_where_the_caller_is(rule: &Rule, handler: &CommandHandler) -> bool {
+    handler.cwd.is_none() && !rule.tier.is_central()
+}
+
+/// What came of a run `where_caller_is`: that there is no program, or no such directory, is that directory's matter.
+fn ran_where(where_caller_is: bool, ran: Ran) -> Ran {
+    let did_not_start = ran.said.as_ref().is_err_and(|failed| failed.kind == Failure::DidNotStart);
+    Ran { kept_by_caller: where_caller_is && did_not_start, ..ran }
 }
 
 fn directory_of(file: &Path) -> PathBuf {

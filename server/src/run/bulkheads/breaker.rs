@@ -30,8 +30,8 @@ pub struct BreakerSettings {
 ///
 /// Only what says that nobody answers counts against it: no connection, a 5xx, no answer within the handler's *own* timeout, a
 /// program that does not start. What a caller could bring about by what it sends, or by the time that it leaves (an exit
-/// code, a crash, bad output, a 4xx, its own short deadline), does not: or one caller could switch off a guard whose failures
-/// are forgiven for all others.
+/// code, a crash, bad output, a 4xx, a directory that is not there, its own short deadline), does not: or one caller could
+/// switch off a guard whose failures are forgiven for all others.
 #[derive(Debug)]
 pub(super) struct Breaker {
     settings: BreakerSettings,
@@ -199,6 +199,7 @@ impl Window {
 fn sign(ran: &Ran, is_whole: bool) -> Sign {
     let Err(failed) = &ran.said else { return Sign::Answers };
     match failed.kind {
+        Failure::DidNotStart if ran.kept_by_caller => Sign::None,
         Failure::Connection | Failure::DidNotStart => Sign::IsBroken,
         Failure::HttpStatus if ran.http_status.is_some_and(|status| status < 500) => Sign::Answers,
         Failure::HttpStatus => Sign::IsBroken,

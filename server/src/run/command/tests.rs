@@ -69,6 +69,31 @@ async fn case_059_case_061_a_program_that_is_not_there_did_not_start() {
 }
 
 #[tokio::test]
+async fn what_the_caller_keeps_from_running_is_told_from_what_cannot_run() {
+    let kept = async |rule: Rule, cwd: &str| {
+        let (pool, _ends) = testing::pool(PATH, &[], 8);
+        let mut event = trigger("PreToolUse", "{}");
+        event.cwd = cwd.to_owned();
+        let ran = ask(&pool, rule, event, LONG).await;
+        assert_eq!(ran.said.map_err(|failed| failed.kind), Err(Failure::DidNotStart));
+        ran.kept_by_caller
+    };
+    let of_claude = |mut rule: Rule| {
+        rule.protocol = Protocol::ClaudeCode;
+        rule
+    };
+    assert!(kept(shell(Tier::Shared, "true"), "/no/such/directory").await);
+    assert!(kept(shell(Tier::Shared, "./no-such-program-of-ours"), "/").await);
+    assert!(kept(of_claude(argv(Tier::Managed, &["echo", "${CLAUDE_PROJECT_DIR}"])), "").await);
+    assert!(!kept(shell(Tier::Managed, "./no-such-program-of-ours"), "/no/such/directory").await);
+    let mut elsewhere = shell(Tier::Shared, "true");
+    if let hookd_rules::Handler::Command(command) = &mut elsewhere.handler {
+        command.cwd = Some("/no/such/directory".into());
+    }
+    assert!(!kept(elsewhere, "/").await);
+}
+
+#[tokio::test]
 async fn case_059_programs_are_looked_up_in_the_path_of_the_settings() {
     let directory = tempfile::tempdir().unwrap();
     write_script(&directory.path().join("only-here"), "#!/bin/sh\necho found\n");

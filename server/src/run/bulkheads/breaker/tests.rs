@@ -88,6 +88,7 @@ fn only_what_no_caller_can_bring_about_counts_against_a_handler() {
         (good(), false, Sign::Answers),
         (bad(), false, Sign::IsBroken),
         (failed(Failure::DidNotStart, "x"), false, Sign::IsBroken),
+        (Ran { kept_by_caller: true, ..failed(Failure::DidNotStart, "x") }, true, Sign::None),
         (http(500), true, Sign::IsBroken),
         (http(503), false, Sign::IsBroken),
         (http(400), true, Sign::Answers),
