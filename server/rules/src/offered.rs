@@ -11,8 +11,8 @@ use regex::RegexBuilder;
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    Decide, Format, Handler, LoadSettings, Matcher, Mode, Problem, Protocol, Rule, RunOn, Severity, Tier, Timing,
-    claude,
+    Decide, Format, Handler, LoadSettings, Matcher, Mode, OnError, Problem, Protocol, Rule, RunOn, Severity, Tier,
+    Timing, claude,
     file::{Context, Patterns, compile},
     load::problem,
     matcher::Words,
@@ -122,6 +122,7 @@ impl OfferedFile<'_> {
             timing: Timing::Sync,
             mode: Mode::Enforce,
             on_error: None,
+            tier_on_error: OnError::Allow,
             is_final: false,
             must_decide: false,
             concurrent: false,

@@ -39,6 +39,8 @@ pub struct Rule {
     pub mode: Mode,
     /// What its failures count as, where the rule says so itself.
     pub on_error: Option<OnError>,
+    /// What they count as on guarded events where it does not: the settings' `on_error` of its tier.
+    pub tier_on_error: OnError,
     /// Its explicit ALLOW, ASK or DEFER keeps the lower tiers from being asked (law 4).
     pub is_final: bool,
     /// An answer without a decision is a failure.
@@ -275,16 +277,15 @@ pub enum OnError {
 }
 
 impl Rule {
-    /// What a failure of this rule counts as on `event`, `tier_default` being the settings' `on_error` of its tier.
-    /// On Stop-like events it never blocks: a broken hook must not keep an agent running (law 7).
+    /// What a failure of this rule counts as on `event`. On Stop-like events it never blocks: a broken hook must not keep an agent running (law 7).
     #[must_use]
-    pub fn failure_policy(&self, event: &Event, tier_default: OnError) -> OnError {
+    pub fn failure_policy(&self, event: &Event) -> OnError {
         if event.is_stop_like() {
             return OnError::Allow;
         }
         match self.on_error {
             Some(on_error) => on_error,
-            None if event.guarded => tier_default,
+            None if event.guarded => self.tier_on_error,
             None => OnError::Allow,
         }
     }

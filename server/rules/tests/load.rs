@@ -4,8 +4,8 @@
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use hookd_rules::{
-    Answer, Catalog, Decide, Environment, Handler, Load, LoadSettings, LoadedFile, Memory, Mode, OnError, Program,
-    Rule, Severity, Shell, SourceSettings, SourceState, Tier, Timing, ValuePart, Verdict, check_paths, load,
+    Answer, Catalog, Decide, Environment, Event, Handler, Load, LoadSettings, LoadedFile, Memory, Mode, OnError,
+    Program, Rule, Severity, Shell, SourceSettings, SourceState, Tier, Timing, ValuePart, Verdict, check_paths, load,
 };
 use secrecy::ExposeSecret as _;
 use tempfile::TempDir;
@@ -88,6 +88,35 @@ fn matches(matcher: &str, tool: &str) -> bool {
         r#"{{"hooks":[{{"event":"PreToolUse","matcher":"{matcher}","handler":{{"type":"decide","verdict":"ask"}}}}]}}"#
     );
     compiled(&text, "a.json").matcher.matches(Some(tool))
+}
+
+#[test]
+fn law_07_what_failures_come_to_is_the_rules_or_else_its_tiers_on_guarded_events_alone() {
+    let native = r#"{"hooks":[
+        {"event":"PreToolUse","handler":{"type":"command","command":"x"}},
+        {"event":"PreToolUse","onError":"allow","handler":{"type":"command","command":"x"}},
+        {"event":"PreToolUse","onError":"block","handler":{"type":"command","command":"x"}}]}"#;
+    let claude = r#"{"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"x"}]}]}}"#;
+    let (guarded, other) = (Event::known("PreToolUse").unwrap(), Event::known("PostToolUse").unwrap());
+    for (tier, written, expected) in [
+        (Tier::Managed, None, OnError::Block),
+        (Tier::Managed, Some(OnError::Allow), OnError::Allow),
+        (Tier::Team, None, OnError::Allow),
+        (Tier::Shared, None, OnError::Allow),
+        (Tier::Shared, Some(OnError::Block), OnError::Block),
+    ] {
+        let mut place = Place::new();
+        if let Some(on_error) = written {
+            place.settings.tiers.get_mut(tier).policy.on_error = on_error;
+        }
+        place.write("a/1.json", native);
+        place.write("a/2.json", claude);
+        place.source(tier, "a", false);
+        let catalog = place.load().catalog.unwrap();
+        let on = |event| catalog.rules.iter().map(|rule| rule.failure_policy(event)).collect::<Vec<_>>();
+        assert_eq!(on(guarded), [expected, OnError::Allow, OnError::Block, expected], "{tier} {written:?}");
+        assert_eq!(on(other), [OnError::Allow, OnError::Allow, OnError::Block, OnError::Allow], "{tier} {written:?}");
+    }
 }
 
 #[test]

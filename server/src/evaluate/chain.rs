@@ -354,8 +354,7 @@ impl<'a, H: Handlers> Chain<'a, H> {
     }
 
     fn failure_policy(&self, rule: &Rule, recheck: bool) -> OnError {
-        let tier_default = self.policy.catalog().tiers.get(rule.tier).on_error;
-        if recheck { OnError::Block } else { rule.failure_policy(self.trigger.event, tier_default) }
+        if recheck { OnError::Block } else { rule.failure_policy(self.trigger.event) }
     }
 
     /// Whether what a rule gave is a block that ends the chain (law 2).

@@ -22,6 +22,7 @@ pub(super) fn rule(id: &str, tier: Tier, mode: Mode) -> Arc<Rule> {
         timing: Timing::Sync,
         mode,
         on_error: Some(OnError::Allow),
+        tier_on_error: OnError::Allow,
         is_final: false,
         must_decide: false,
         concurrent: false,

@@ -62,9 +62,9 @@ impl AdminService for Admin {
         let catalog = self.live.current();
         let event = &request.get_ref().event;
         let rules = if event.is_empty() {
-            catalog.rules.iter().map(|rule| summary(&catalog, rule)).collect()
+            catalog.rules.iter().map(summary).collect()
         } else {
-            catalog.rules_of(event).map(|rule| summary(&catalog, rule)).collect()
+            catalog.rules_of(event).map(summary).collect()
         };
         Ok(Response::new(v1::ListRulesResponse { rules, policy_revision: catalog.revision.to_string() }))
     }
@@ -124,7 +124,7 @@ fn explain(catalog: &Arc<Catalog>, request: v1::ExplainRequest, call: &Call) -> 
             Some(_) if would_run => (false, format!("the call is refused; if it were not: {because}")),
             _ => (would_run, because),
         };
-        v1::RuleExplanation { rule: Some(summary(catalog, rule)), would_run, because }
+        v1::RuleExplanation { rule: Some(summary(rule)), would_run, because }
     });
     Ok(v1::ExplainResponse {
         rules: explained.collect(),
@@ -134,11 +134,10 @@ fn explain(catalog: &Arc<Catalog>, request: v1::ExplainRequest, call: &Call) -> 
     })
 }
 
-fn summary(catalog: &Catalog, rule: &Arc<Rule>) -> v1::RuleSummary {
-    let tier_default = catalog.tiers.get(rule.tier).on_error;
+fn summary(rule: &Arc<Rule>) -> v1::RuleSummary {
     let blocks = |name: &Arc<str>| {
         let event = Event::known(name).unwrap_or_else(|| Event::unknown(true));
-        rule.failure_policy(event, tier_default) == OnError::Block
+        rule.failure_policy(event) == OnError::Block
     };
     v1::RuleSummary {
         rule_id: rule.id.to_string(),

@@ -32,7 +32,7 @@ pub struct Expect {
     pub concurrent: bool,
     /// The text is the body of an http answer, not what a program printed.
     pub http: bool,
-    /// A failure of the rule is meant to block on this event, as far as the rule itself says.
+    /// A failure of the rule blocks on this event.
     pub fails_closed: bool,
 }
 
@@ -50,7 +50,7 @@ impl Expect {
             must_decide: rule.must_decide,
             concurrent: rule.concurrent,
             http: false,
-            fails_closed: rule.on_error.map_or(central && trigger.event.guarded, |to| to == OnError::Block),
+            fails_closed: rule.failure_policy(trigger.event) == OnError::Block,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use hookd_rules::{CommandHandler, Handler, HttpHandler, Matcher, Mode, Program, Shell, Timing, ValuePart};
+use hookd_rules::{CommandHandler, Handler, HttpHandler, Matcher, Mode, OnError, Program, Shell, Timing, ValuePart};
 use hookd_runner::{Capacity, Runner};
 use tokio::sync::mpsc;
 
@@ -56,6 +56,7 @@ pub(super) fn rule(tier: Tier, handler: Handler) -> Rule {
         timing: Timing::Sync,
         mode: Mode::Enforce,
         on_error: None,
+        tier_on_error: OnError::Allow,
         is_final: false,
         must_decide: false,
         concurrent: false,

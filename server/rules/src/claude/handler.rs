@@ -90,6 +90,7 @@ pub(super) fn compile(
         timing: if is_async { Timing::Async } else { Timing::Sync },
         mode: context.tier_settings().mode,
         on_error: site.on_failure(fields, issues),
+        tier_on_error: context.tier_settings().policy.on_error,
         is_final: false,
         must_decide: false,
         concurrent: false,

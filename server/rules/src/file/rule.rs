@@ -141,6 +141,7 @@ impl<'n> Site<'n> {
             timing,
             mode: mode(fields).max(outer_mode),
             on_error: fields.text("onError").map(|word| if word == "block" { OnError::Block } else { OnError::Allow }),
+            tier_on_error: context.tier_settings().policy.on_error,
             is_final: fields.flag("final"),
             must_decide: fields.flag("mustDecide"),
             concurrent: fields.flag("concurrent"),

@@ -3,7 +3,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Answer, Event, Handler, Mode, Tier, Timing, claude::read_matcher, file::Patterns};
+use crate::{Answer, Event, Handler, Mode, OnError, Tier, Timing, claude::read_matcher, file::Patterns};
 
 /// A rule with this matcher, after `claude: ` as that agent reads it.
 fn rule(id: u32, matcher: &str) -> Arc<Rule> {
@@ -25,6 +25,7 @@ fn rule(id: u32, matcher: &str) -> Arc<Rule> {
         timing: Timing::Sync,
         mode: Mode::Enforce,
         on_error: None,
+        tier_on_error: OnError::Allow,
         is_final: false,
         must_decide: false,
         concurrent: false,

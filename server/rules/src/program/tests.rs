@@ -1,7 +1,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::*;
-use crate::{Handler, Matcher, Mode, RunOn, Tier, Timing};
+use crate::{Handler, Matcher, Mode, OnError, RunOn, Tier, Timing};
 
 fn rule(tier: Tier, file: &str, program: Program) -> Rule {
     Rule {
@@ -24,6 +24,7 @@ fn rule(tier: Tier, file: &str, program: Program) -> Rule {
         timing: Timing::Sync,
         mode: Mode::Enforce,
         on_error: None,
+        tier_on_error: OnError::Allow,
         is_final: false,
         must_decide: false,
         concurrent: false,

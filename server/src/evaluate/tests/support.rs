@@ -102,6 +102,7 @@ impl Rules {
             timing: Timing::Sync,
             mode: Mode::Enforce,
             on_error: None,
+            tier_on_error: if tier == Tier::Managed { OnError::Block } else { OnError::Allow },
             is_final: false,
             must_decide: false,
             concurrent: false,
@@ -161,10 +162,7 @@ impl Rules {
             by_event: HashMap::from([(Arc::clone(&call.event_name), index)]),
             rules,
             defaults: self.defaults,
-            tiers: PerTier::from_fn(|tier| TierPolicy {
-                may_allow: *may_allow.get(tier),
-                on_error: if tier == Tier::Managed { OnError::Block } else { OnError::Allow },
-            }),
+            tiers: PerTier::from_fn(|tier| TierPolicy { may_allow: *may_allow.get(tier), on_error: OnError::Allow }),
             ..Catalog::default()
         };
         let policy = Policy::of(Arc::new(catalog), &[]).unwrap();

@@ -1,6 +1,6 @@
 use std::{fs, os::unix::fs::PermissionsExt as _, sync::Arc};
 
-use hookd_rules::{Program, Shell, ValuePart};
+use hookd_rules::{OnError, Program, Shell, ValuePart};
 
 use super::*;
 use crate::{
@@ -66,6 +66,24 @@ async fn case_059_case_061_a_program_that_is_not_there_did_not_start() {
         command.cwd = Some("/no/such/directory".into());
     }
     assert!(run(rule).await.said.unwrap_err().message.contains("/no/such/directory"));
+}
+
+#[tokio::test]
+async fn case_022_whether_a_rule_is_closed_is_what_its_failures_come_to() {
+    let line = r#"echo '{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow"}}'; exit 1"#;
+    for (tier, on_error, tier_on_error, is_closed) in [
+        (Tier::Managed, None, OnError::Block, true),
+        (Tier::Managed, None, OnError::Allow, false),
+        (Tier::Shared, None, OnError::Block, true),
+        (Tier::Shared, None, OnError::Allow, false),
+        (Tier::Shared, Some(OnError::Block), OnError::Allow, true),
+        (Tier::Managed, Some(OnError::Allow), OnError::Block, false),
+    ] {
+        let claude = Rule { protocol: Protocol::ClaudeCode, on_error, tier_on_error, ..shell(tier, line) };
+        let said = run(claude).await.said.map(|answer| answer.verdict).map_err(|failed| failed.kind);
+        let expected = if is_closed { Err(Failure::Exited) } else { Ok(Verdict::Allow) };
+        assert_eq!(said, expected, "{tier} {on_error:?} {tier_on_error:?}");
+    }
 }
 
 #[tokio::test]
