@@ -8,7 +8,7 @@ mod places;
 
 use std::{
     collections::BTreeSet,
-    hash::{BuildHasher as _, DefaultHasher, Hash as _, Hasher as _, RandomState},
+    hash::{BuildHasher as _, Hash as _, Hasher, RandomState},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -21,9 +21,6 @@ use tokio::{
     time::MissedTickBehavior,
 };
 use tokio_util::task::AbortOnDropHandle;
-
-/// What is compared of a path: what a load would read there, as a hash.
-type Fingerprint = fn(&Path, &mut DefaultHasher);
 
 /// Watches the paths of sources, or of other small files, until it is dropped.
 #[derive(Debug)]
@@ -51,18 +48,9 @@ impl Default for WatchTimes {
 }
 
 impl Watch {
-    /// Watches sources of rules. Every change after this call has returned is noticed.
+    /// Watches sources of rules, and other small files whatever their names: settings, certificates, keys, tokens. Every
+    /// change after this call has returned is noticed.
     pub async fn start(paths: Vec<PathBuf>, times: WatchTimes) -> Self {
-        Self::begin(paths, times, hookd_rules::fingerprint).await
-    }
-
-    /// Watches files as [`read_small_file`] reads them, whatever their names, such as those of a certificate and its key.
-    /// Every change after this call has returned is noticed.
-    pub async fn start_on_files(paths: Vec<PathBuf>, times: WatchTimes) -> Self {
-        Self::begin(paths, times, |path, hasher| (path, read_small_file(path)).hash(hasher)).await
-    }
-
-    async fn begin(paths: Vec<PathBuf>, times: WatchTimes, fingerprint: Fingerprint) -> Self {
         let (paths, receiver) = watch::channel(paths);
         let (changed, woken) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let mut task = Task {
@@ -70,7 +58,6 @@ impl Watch {
             changed: Arc::clone(&changed),
             woken,
             times,
-            fingerprint,
             hasher: RandomState::new(),
             watcher: None,
             seen: None,
@@ -100,7 +87,6 @@ struct Task {
     changed: Arc<Notify>,
     woken: Arc<Notify>,
     times: WatchTimes,
-    fingerprint: Fingerprint,
     hasher: RandomState,
     /// What is watched now.
     watcher: Option<RecommendedWatcher>,
@@ -158,7 +144,7 @@ impl Task {
     /// Looks at what stands at the paths, and says whether that is something else than the last time.
     async fn look(&mut self, look: Look) -> bool {
         let paths = self.paths.borrow_and_update().clone();
-        let (woken, hasher, fingerprint) = (Arc::clone(&self.woken), self.hasher.clone(), self.fingerprint);
+        let (woken, hasher) = (Arc::clone(&self.woken), self.hasher.clone());
         let looked = tokio::task::spawn_blocking(move || {
             // Watched first, looked at then: nothing can happen in between.
             let watcher = (look == Look::Arm).then(|| arm(&paths, woken));
@@ -176,6 +162,12 @@ impl Task {
         }
         self.seen.replace(seen) != Some(seen)
     }
+}
+
+/// Hashes what is read at a path: as a source of rules, and as a small file, since not all that is watched is a source.
+fn fingerprint(path: &Path, hasher: &mut impl Hasher) {
+    hookd_rules::fingerprint(path, hasher);
+    read_small_file(path).hash(hasher);
 }
 
 /// Watches every directory in which something has to happen before other files stand at `paths`.

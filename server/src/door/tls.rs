@@ -69,7 +69,7 @@ impl Tls {
     /// What is wrong with them, in one line.
     pub async fn start(settings: &TlsSettings) -> Result<(Self, TlsReload), TlsError> {
         // Watched first: what changes while they are read is not missed.
-        let watch = Watch::start_on_files(load::files(settings), WatchTimes::default()).await;
+        let watch = Watch::start(load::files(settings), WatchTimes::default()).await;
         let loaded = load::load_off_thread(settings).await?;
         loaded.tell("certificate loaded");
         if loaded.has_expired() {

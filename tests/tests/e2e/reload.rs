@@ -309,6 +309,35 @@ async fn broken_settings_refuse_a_reload_and_cold_ones_ask_for_a_restart() {
 }
 
 #[tokio::test]
+async fn settings_in_any_format_are_taken_when_they_change() {
+    let settings = |mode: &str| {
+        [
+            (
+                "yaml",
+                format!(
+                    "{{ listen: 127.0.0.1:0, admin_listen: 127.0.0.1:0, tiers: {{ managed: {{ sources: [managed], mode: {mode} }} }} }}"
+                ),
+            ),
+            (
+                "toml",
+                format!(
+                    "listen = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ntiers.managed = {{ sources = [\"managed\"], mode = \"{mode}\" }}"
+                ),
+            ),
+        ]
+    };
+    for ((format, enforced), (_, in_shadow)) in settings("enforce").into_iter().zip(settings("shadow")) {
+        let name = format!("set.{format}");
+        let builder = Hookd::builder().managed(json!([of_generation("one", "enforced")])).file(&name, &enforced);
+        let path = builder.path(&name);
+        let hookd = builder.settings_file(path).start().await;
+        judged_by(&hookd, "enforced").await;
+        hookd.replace_file(&name, &in_shadow);
+        eventually(format, async || generations(&hookd.trigger(bash()).await).is_empty().then_some(())).await;
+    }
+}
+
+#[tokio::test]
 async fn law_10_a_broken_central_file_stops_the_start_with_its_place() {
     for tier in ["managed", "team"] {
         let path = format!("{tier}/guard.json");

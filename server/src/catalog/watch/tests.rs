@@ -1,4 +1,7 @@
-use std::{fs, os::unix::fs::symlink};
+use std::{
+    fs,
+    os::unix::fs::{lchown, symlink},
+};
 
 use tempfile::TempDir;
 
@@ -218,7 +221,7 @@ async fn files_of_any_name_are_watched_through_swapped_links() {
     place.write("mount/..1/tls.crt", "1");
     symlink("..1", place.at("mount/..data")).unwrap();
     symlink("..data/tls.crt", place.at("mount/tls.crt")).unwrap();
-    let watch = Watch::start_on_files(vec![place.at("mount/tls.crt"), place.at("later.key")], EVENTS_ONLY).await;
+    let watch = Watch::start(vec![place.at("mount/tls.crt"), place.at("later.key")], EVENTS_ONLY).await;
     place.write("mount/..2/tls.crt", "2");
     symlink("..2", place.at("mount/..data_tmp")).unwrap();
     fs::rename(place.at("mount/..data_tmp"), place.at("mount/..data")).unwrap();
@@ -226,5 +229,23 @@ async fn files_of_any_name_are_watched_through_swapped_links() {
     place.write("later.key", "1");
     seen(&watch).await;
     place.replace("later.key", "2");
+    seen(&watch).await;
+}
+
+#[tokio::test]
+async fn what_is_no_rule_file_is_compared_as_it_is_read() {
+    let place = Place::new();
+    place.write("hookd.toml", "1");
+    let watch = place.watch("hookd.toml").await;
+    place.replace("hookd.toml", "2");
+    seen(&watch).await;
+    // A link that rule files must not be: of somebody else than its owner.
+    place.write("real.yaml", "1");
+    symlink("real.yaml", place.at("tokens.yaml")).unwrap();
+    if rustix::process::getuid().is_root() {
+        lchown(place.at("tokens.yaml"), Some(65_534), None).unwrap();
+    }
+    let watch = place.watch("tokens.yaml").await;
+    place.replace("real.yaml", "2");
     seen(&watch).await;
 }

@@ -1,15 +1,10 @@
 //! Static tokens: a file that lists them or their hashes.
 
-use std::{
-    collections::HashMap,
-    fs,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use arc_swap::ArcSwap;
 use hookd_json::{Map, Value};
-use hookd_rules::Format;
+use hookd_rules::{Format, read_small_text};
 use sha2::{Digest as _, Sha256};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
@@ -25,7 +20,6 @@ use crate::{
 const PREFIX: &str = "token/";
 /// Shortest token, in bytes: shorter ones can be guessed.
 const MIN_TOKEN_BYTES: usize = 16;
-const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// The tokens of a file, as it was when it could be read last.
 #[derive(Debug)]
@@ -71,7 +65,7 @@ impl StaticTokens {
 
 async fn read(path: PathBuf) -> Result<ByHash, String> {
     let reading = tokio::task::spawn_blocking(move || {
-        let text = text(&path).map_err(|why| format!("{}: {why}", path.display()))?;
+        let text = read_small_text(&path).map_err(|why| format!("{}: cannot be read: {why}", path.display()))?;
         let format = Format::of(&path).ok_or_else(|| format!("{}: is not .yaml, .yml or .json", path.display()))?;
         let value = format.value(&text).map_err(|error| {
             // What stands there may be a token, so that the message is not told.
@@ -89,20 +83,11 @@ fn name_of(format: Format) -> &'static str {
     }
 }
 
-fn text(path: &Path) -> Result<String, String> {
-    let cannot = |error: std::io::Error| format!("cannot be read: {error}");
-    let metadata = fs::metadata(path).map_err(cannot)?;
-    if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
-        return Err(format!("is not a regular file of at most {MAX_FILE_BYTES} bytes"));
-    }
-    fs::read_to_string(path).map_err(cannot)
-}
-
 fn parse(value: &Value) -> Result<ByHash, String> {
     let expected = "expected tokens: [ { name: ci, sha256: \"…\", labels: { tenant: a } } ]";
     let file = value.as_object().ok_or(expected)?;
     if let Some(key) = file.keys().find(|key| *key != "tokens") {
-        return Err(format!("unknown key `{key}`, {expected}"));
+        return Err(format!("unknown key `{}`, {expected}", shown(key)));
     }
     let tokens = file.get("tokens").and_then(Value::as_array).ok_or(expected)?;
     let mut by_hash = ByHash::new();
@@ -120,7 +105,7 @@ fn parse(value: &Value) -> Result<ByHash, String> {
 fn entry(entry: &Map<String, Value>) -> Result<(TokenHash, Identity), String> {
     let known = ["name", "sha256", "value", "labels"];
     if let Some(key) = entry.keys().find(|key| !known.contains(&key.as_str())) {
-        return Err(format!("unknown key `{key}`, known are name, sha256, value and labels"));
+        return Err(format!("unknown key `{}`, known are name, sha256, value and labels", shown(key)));
     }
     let text = |key: &str| entry.get(key).and_then(Value::as_str);
     let name = text("name").filter(|name| is_label_value(name)).ok_or("name: expected a text, such as ci")?;
@@ -142,12 +127,18 @@ fn entry(entry: &Map<String, Value>) -> Result<(TokenHash, Identity), String> {
 
 fn labels(table: &Map<String, Value>) -> Result<Labels, String> {
     let label = |(label, value): (&String, &Value)| {
-        check_label(label).map_err(|why| format!("labels.{label}: {why}"))?;
+        let here = |why: &str| format!("labels.{}: {why}", shown(label));
+        check_label(label).map_err(|why| here(&why))?;
         let value = value.as_str().filter(|value| is_label_value(value));
-        let value = value.ok_or_else(|| format!("labels.{label}: expected a text without control characters"))?;
+        let value = value.ok_or_else(|| here("expected a text without control characters"))?;
         Ok((label.clone(), value.to_owned()))
     };
     table.iter().map(label).collect()
+}
+
+/// A key for a message. One that could be a token, in the wrong place, is not told.
+fn shown(key: &str) -> &str {
+    if key.len() < MIN_TOKEN_BYTES && is_token(key) { key } else { "(not shown, it may be a token)" }
 }
 
 /// Whether it can stand in a header.
@@ -209,8 +200,16 @@ mod tests {
                 "unknown key `label`, known are name, sha256, value and labels",
             ),
             (
-                json!({ "name": "a", "value": secret, "labels": { "a b": "x" } }),
-                "labels.a b: the name of a label has letters, digits, `-`, `_`, `.` and `/` only",
+                json!({ "name": "a", "value": secret, "labels": { "a:b": "x" } }),
+                "labels.a:b: the name of a label has letters, digits, `-`, `_`, `.` and `/` only",
+            ),
+            (
+                json!({ "name": "a", "value": secret, "labels": { secret: 1 } }),
+                "labels.(not shown, it may be a token): expected a text without control characters",
+            ),
+            (
+                json!({ "name": "a", secret: {} }),
+                "unknown key `(not shown, it may be a token)`, known are name, sha256, value and labels",
             ),
             (
                 json!({ "name": "a", "value": secret, "labels": { "a": 1 } }),
@@ -223,6 +222,11 @@ mod tests {
         let twice = json!({ "name": "a", "value": secret });
         let twice = parse(&json!({ "tokens": [twice, twice] })).unwrap_err();
         assert_eq!(twice, "tokens[1]: is the token of an entry before it");
-        assert!(parse(&json!({ "tokens": [], "x": 1 })).unwrap_err().starts_with("unknown key `x`, "));
+        for (key, told) in
+            [("x", "x"), (secret, "(not shown, it may be a token)"), ("a\nb", "(not shown, it may be a token)")]
+        {
+            let unknown = parse(&json!({ key: { "tenant": "a" } })).unwrap_err();
+            assert!(unknown.starts_with(&format!("unknown key `{told}`, ")), "{unknown}");
+        }
     }
 }
