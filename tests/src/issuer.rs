@@ -1,6 +1,9 @@
 //! An issuer of tokens (JWT): keys that sign them, and a server that has the keys for whoever checks them.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+};
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD as BASE64};
 use ring::{
@@ -95,6 +98,13 @@ impl KeyServer {
     #[must_use]
     pub fn url(&self) -> String {
         self.stub.url("/keys")
+    }
+
+    /// What it was asked for so far.
+    #[must_use]
+    pub fn paths(&self) -> BTreeSet<String> {
+        let path = |head: &str| head.split(' ').nth(1).unwrap().to_owned();
+        self.stub.requests().iter().map(|request| path(&request.head)).collect()
     }
 
     /// How often it was asked.

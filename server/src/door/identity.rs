@@ -95,8 +95,8 @@ enum Checked {
 }
 
 impl Authenticator {
-    /// Reads tokens and keys, and keeps them up to date from then on. Waits for the first answer of an issuer that has no
-    /// keys yet, but not for ever.
+    /// Reads tokens and keys, and keeps them up to date from then on. Waits for the first answer of each issuer, but not for
+    /// ever.
     ///
     /// # Errors
     /// What is wrong with a file that the settings name, in one line.

@@ -290,8 +290,17 @@ fn issuer(section: &mut Section<'_, '_>, names: &mut BTreeSet<String>) -> Option
 fn key_source(section: &mut Section<'_, '_>) -> Option<KeySource> {
     let file = section.path("jwks_file", "a path, such as /etc/hookd/keys.json");
     let expected = "an https URL, such as https://idp.example.com/keys (http is for loopback only)";
-    let has_url = section.peek("jwks_url").is_some();
-    let url = section.read("jwks_url", |value| Url::parse(text(value)?).ok().filter(is_safe), expected);
+    let given = section.peek("jwks_url").cloned();
+    let has_url = given.is_some();
+    let url = if given.as_ref().and_then(text).is_some_and(holds_a_user) {
+        let message =
+            "holds a user or a password, which may be printed; a token for the server goes into jwks_token_file";
+        section.problem("jwks_url", given.as_ref(), message);
+        section.read("jwks_url", |_| Some(()), expected);
+        None
+    } else {
+        section.read("jwks_url", |value| Url::parse(text(value)?).ok().filter(is_safe), expected)
+    };
     let ca = section.path("jwks_ca", "a path, such as /etc/hookd/ca.crt");
     let token_file = section.path("jwks_token_file", "a path, such as /var/run/secrets/token");
     let cache = section.path("jwks_cache", "a path, such as /var/lib/hookd/keys");
@@ -313,6 +322,12 @@ fn key_source(section: &mut Section<'_, '_>) -> Option<KeySource> {
             None
         }
     }
+}
+
+/// Whether a text is a URL with somebody before its host. What is none may be one all the same.
+fn holds_a_user(text: &str) -> bool {
+    let has_user = |url: Url| !url.username().is_empty() || url.password().is_some();
+    text.contains('@') && Url::parse(text).map_or(true, has_user)
 }
 
 /// Whether nobody on the way can read or change what is said.

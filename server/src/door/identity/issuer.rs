@@ -1,18 +1,17 @@
 //! An issuer of tokens and its keys, which are kept up to date beside the calls: no call waits for a key that is known.
 
+mod cache;
 mod fetch;
 
 use std::{
-    fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use arc_swap::ArcSwap;
-use hookd_json::{Json, Value};
+use hookd_json::Json;
 use hookd_rules::read_small_text;
-use serde_json::json;
 use tokio::{
     sync::{Notify, watch},
     time::{Instant, sleep, timeout},
@@ -20,7 +19,7 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
-use self::fetch::fetch;
+use self::{cache::Cache, fetch::fetch};
 use super::{
     keys::KeySet,
     token::{self, Said},
@@ -77,16 +76,9 @@ struct Asking {
     asked: Mutex<Option<(Instant, u64)>>,
 }
 
-/// Where keys outlive the process.
-#[derive(Debug, Clone)]
-struct Cache {
-    file: PathBuf,
-    /// Whose keys they are: those of another issuer or server are none.
-    of: [String; 2],
-}
-
 impl Issuer {
-    /// Has the keys as soon as they can be had: from the cache, or from the first answer of the server.
+    /// Has its keys by then: from the file, from the first answer of the server, or, where that does not come in time, from
+    /// the cache.
     ///
     /// # Errors
     /// What is wrong with a file of keys. A server that does not answer is asked again later.
@@ -101,21 +93,24 @@ impl Issuer {
                 Ok(Self { settings, keys, server: None, _keeping: keeping })
             }
             KeySource::Server(server) => {
-                let cache = server.cache.as_ref().map(|directory| Cache {
-                    file: directory.join(format!("{}.json", settings.name)),
-                    of: [settings.issuer.clone(), server.url.to_string()],
+                let cache = server.cache.as_ref().map(|directory| {
+                    let of = [settings.issuer.clone(), server.url.to_string()];
+                    Cache::new(directory, &settings.name, of)
                 });
-                if let Some(cached) = read_cache(cache.clone()).await {
-                    keys.in_force.store(Arc::new(cached.following(&KeySet::default())));
+                match read(cache.as_ref()).await {
+                    Ok(Some(cached)) => keys.in_force.store(Arc::new(cached.following(&KeySet::default()))),
+                    Ok(None) => {}
+                    Err(why) => {
+                        warn!(issuer = settings.name, why, "the keys that were kept of an issuer are not taken")
+                    }
                 }
                 let wanted = Arc::new(Notify::new());
                 let (sender, mut fetched) = watch::channel(0);
-                let known = !keys.in_force.load().is_empty();
                 let keeper = Keeper { keys: Arc::clone(&keys), server, cache, wanted: Arc::clone(&wanted), sender };
                 let keeping = AbortOnDropHandle::new(tokio::spawn(keeper.keep()));
-                if !known {
-                    let _gone = fetched.changed().await;
-                }
+                // INVARIANT: a key that was taken back while hookd was away counts for no call, unless the server cannot
+                // be asked.
+                let _gone = fetched.changed().await;
                 let asking = Asking { wanted, fetched, asked: Mutex::default() };
                 Ok(Self { settings, keys, server: Some(asking), _keeping: keeping })
             }
@@ -218,7 +213,7 @@ impl Keeper {
                     if let (Some(cache), Some(text)) = (&self.cache, text)
                         && (changed || !is_kept)
                     {
-                        is_kept = self.write(cache.clone(), text).await;
+                        is_kept = self.write(cache, text).await;
                     }
                     self.server.refresh
                 }
@@ -237,9 +232,8 @@ impl Keeper {
     }
 
     /// Whether that could be done.
-    async fn write(&self, cache: Cache, text: String) -> bool {
-        let written = tokio::task::spawn_blocking(move || cache.write(&text)).await;
-        let written = written.unwrap_or_else(|error| Err(error.to_string()));
+    async fn write(&self, cache: &Cache, text: String) -> bool {
+        let written = cache.write(text).await;
         if let Err(why) = &written {
             warn!(issuer = self.keys.issuer, why, "the keys of an issuer could not be kept for a restart");
         }
@@ -247,32 +241,11 @@ impl Keeper {
     }
 }
 
-impl Cache {
-    fn write(&self, text: &str) -> Result<(), String> {
-        let keys = hookd_json::parse(text).map_err(|error| error.to_string())?;
-        let kept = hookd_json::to_text(&json!({ "of": self.of, "keys": keys.get("keys") }));
-        let directory = self.file.parent().unwrap_or(Path::new("/"));
-        let new = self.file.with_extension("new");
-        let done = fs::create_dir_all(directory).and_then(|()| fs::write(&new, kept));
-        // Whole or not at all.
-        done.and_then(|()| fs::rename(&new, &self.file)).map_err(|error| format!("{}: {error}", self.file.display()))
+async fn read(cache: Option<&Cache>) -> Result<Option<KeySet>, String> {
+    match cache {
+        Some(cache) => cache.read().await,
+        None => Ok(None),
     }
-
-    /// `None`: there are none, or they are somebody else's.
-    fn read(&self) -> Option<KeySet> {
-        let text = fs::read_to_string(&self.file).ok()?;
-        let kept = hookd_json::parse(&text).ok()?;
-        let of = kept.get("of").and_then(Value::as_array)?.iter().filter_map(Value::as_str);
-        if !of.eq(self.of.iter().map(String::as_str)) {
-            return None;
-        }
-        KeySet::parse(&text).ok()
-    }
-}
-
-async fn read_cache(cache: Option<Cache>) -> Option<KeySet> {
-    let cache = cache?;
-    tokio::task::spawn_blocking(move || cache.read()).await.ok()?
 }
 
 async fn keep_file(keys: Arc<Keys>, path: PathBuf, watch: Watch) {

@@ -116,6 +116,17 @@ fn what_is_wrong_with_an_issuer_is_told() {
         "s.yaml: identity.issuers[0].jwks_url: \"http://idp.example.com/keys\" is not an https URL, such as \
          https://idp.example.com/keys (http is for loopback only)",
     );
+    // Not shown: whoever reads the log or `--print-config` must not learn it.
+    for url in ["https://me:s3cret@idp.example.com/keys", "http://s3cret@idp.example.com/keys", "https://me:s3cret@:x"]
+    {
+        refused(
+            &format!("identity: {{ issuers: [ {{ name: a, issuer: i, audiences: [x], jwks_url: \"{url}\" }} ] }}"),
+            "s.yaml: identity.issuers[0].jwks_url: holds a user or a password, which may be printed; a token for the \
+             server goes into jwks_token_file",
+        );
+    }
+    let with_at = good.replace("jwks_file: /k.json", "jwks_url: \"https://idp.example.com/keys@v1?p=policy\"");
+    assert!(read("s.yaml", &format!("identity: {{ issuers: [ {{ {with_at} }} ] }}"), &[]).is_ok());
     refused(
         "identity: { issuers: [ { jwks_file: /k.json } ] }",
         "s.yaml: identity.issuers[0].name: is missing, expected a name of its own, such as prod\n\

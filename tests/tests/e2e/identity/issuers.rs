@@ -1,4 +1,4 @@
-use std::{fs, path::Path};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use futures_util::future::join_all;
 use hookd_tests::{
@@ -182,6 +182,42 @@ async fn keys_are_looked_at_again_and_again() {
 }
 
 #[tokio::test]
+async fn what_a_key_server_should_not_answer_changes_no_key_and_leads_nowhere_else() {
+    let (key, evil) = (SigningKey::new("one"), SigningKey::new("evil"));
+    let server = KeyServer::start(&[&key]).await;
+    let hookd = closed().settings(issuer(&server.url(), json!({ "jwks_refresh": "50ms" }))).start().await;
+    let (good, evil_token) = (key.token(&claims(json!({}))), evil.token(&claims(json!({}))));
+    let of_evil = json!({ "keys": [evil.jwk()] }).to_string();
+    let moved = format!("HTTP/1.1 302 Found\r\nLocation: /evil\r\nContent-Length: {}\r\n\r\n{of_evil}", of_evil.len());
+    let endless = format!("HTTP/1.1 200 OK\r\nContent-Length: 2000000\r\n\r\n{}{of_evil}", " ".repeat(1_100_000));
+    let cases = [
+        (Reply::raw(moved), "the answer is 302 Found"),
+        (Reply::status("500 Internal Server Error", &of_evil), "the answer is 500 Internal Server Error"),
+        (Reply::raw(endless).then_hang(), "the answer has more than 1048576 bytes"),
+        (Reply::ok([0xff]), "the answer is not UTF-8"),
+        (Reply::ok(format!("{of_evil},")), "the answer is not JSON: trailing characters"),
+        (
+            Reply::raw("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}").then_close(),
+            "request or response body error: error reading a body from connection: end of file before message length reached",
+        ),
+    ];
+    for (reply, why) in cases {
+        server.answers(reply);
+        eventually(why, async || {
+            let is_told = |line: &Value| line["why"].as_str().is_some_and(|told| told.starts_with(why));
+            hookd.log_lines().iter().any(is_told).then_some(())
+        })
+        .await;
+        assert_eq!(asked(&hookd, &good).await, Ok("of-a".to_owned()), "{why}");
+        assert_eq!(asked(&hookd, &evil_token).await, unauthenticated("UNKNOWN_KEY"), "{why}");
+    }
+    assert_eq!(server.paths().into_iter().collect::<Vec<_>>(), ["/keys"]);
+    // An empty set is one: the issuer takes all keys back.
+    server.answers(Reply::ok(r#"{"keys":[]}"#));
+    eventually("no keys", async || (asked(&hookd, &good).await == unauthenticated("NO_KEYS")).then_some(())).await;
+}
+
+#[tokio::test]
 async fn a_flood_of_unknown_keys_is_no_flood_of_fetches() {
     let (key, unknown) = (SigningKey::new("one"), SigningKey::new("two"));
     let server = KeyServer::start(&[&key]).await;
@@ -242,6 +278,62 @@ async fn keys_outlive_their_server_and_hookd_itself() {
     let (status, page) = other.admin_get("/readyz").await;
     assert_eq!(status, 200);
     assert!(page.contains("no keys: issuer prod, its tokens are refused"), "{page}");
+}
+
+#[tokio::test]
+async fn a_key_that_was_taken_back_while_hookd_was_away_counts_no_more() {
+    let (old, new) = (SigningKey::new("old"), SigningKey::new("new"));
+    let server = KeyServer::start(&[&old]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let token = old.token(&claims(json!({})));
+    let hookd = with_cache(&server.url(), folder.path()).await;
+    assert_eq!(asked(&hookd, &token).await, Ok("of-a".to_owned()));
+    eventually("the keys on the disk", async || fs::read(folder.path().join("prod.json")).ok()).await;
+    drop(hookd);
+    server.has(&[&new]);
+    let again = with_cache(&server.url(), folder.path()).await;
+    assert_eq!(asked(&again, &token).await, unauthenticated("UNKNOWN_KEY"));
+    assert_eq!(asked(&again, &new.token(&claims(json!({})))).await, Ok("of-a".to_owned()));
+    let messages = again.log_lines().into_iter().filter_map(|line| line["message"].as_str().map(str::to_owned));
+    let of_interest = ["the keys of an issuer are new", "serving"];
+    let order = messages.filter(|message| of_interest.contains(&message.as_str())).collect::<Vec<_>>();
+    assert_eq!(order, of_interest, "nobody is served before the first answer");
+    drop(again);
+    // A server that hangs is not waited for without end, and what was kept counts then.
+    server.answers(Reply::raw("").then_hang());
+    let without = with_cache(&server.url(), folder.path()).await;
+    assert_eq!(asked(&without, &new.token(&claims(json!({})))).await, Ok("of-a".to_owned()));
+}
+
+#[tokio::test]
+async fn what_stands_in_the_place_of_kept_keys_is_told_and_never_believed() {
+    let (key, evil) = (SigningKey::new("one"), SigningKey::new("evil"));
+    let server = KeyServer::start(&[&key]).await;
+    let url = server.url();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("prod.json");
+    let of_evil = json!({ "of": ["https://idp.example.com", url], "keys": [evil.jwk()] }).to_string();
+    let token = evil.token(&claims(json!({})));
+    server.stop().await;
+    let others = "can be written by others, so its keys are not believed";
+    let pipe = || assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+    let cases: [(&str, &dyn Fn()); 3] = [
+        ("is not JSON: EOF while parsing an object", &|| fs::write(&file, &of_evil[..of_evil.len() - 1]).unwrap()),
+        ("is not a regular file", &pipe),
+        (others, &|| {
+            fs::write(&file, &of_evil).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+        }),
+    ];
+    for (why, lay) in cases {
+        lay();
+        let hookd = with_cache(&url, folder.path()).await;
+        assert_eq!(asked(&hookd, &token).await, unauthenticated("NO_KEYS"), "{why}");
+        let told = format!("{}: {why}", file.display());
+        let is_told = |line: &Value| line["why"].as_str().is_some_and(|line| line.starts_with(&told));
+        assert!(hookd.log_lines().iter().any(is_told), "{}", hookd.log_text());
+        fs::remove_file(&file).unwrap();
+    }
 }
 
 #[tokio::test]
