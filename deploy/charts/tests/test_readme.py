@@ -67,7 +67,7 @@ def test_the_page_names_the_versions_of_kubernetes() -> None:
 
 
 def test_the_requests_are_what_was_measured() -> None:
-    measured = (ROOT / "README.md").read_text()
+    measured = (ROOT / "tests/peers/README.md").read_text()
     [memory, each] = re.search(r"\| memory at rest; for each rule more \| ([\d.]+) MiB; ([\d.]+) KiB \|", measured).groups()
     [cpu] = re.search(r"\| CPU of the server for one of these calls ¹ \| ([\d.]+) µs \|", measured).groups()
     assert f"100m at {cpu} µs a call" in README

@@ -114,7 +114,7 @@ def test_blocks_are_of_a_kind_that_is_run(guide: str) -> None:
 
 def test_the_figures_of_capacity_are_those_that_were_measured() -> None:
     page = (DOCS / "capacity.md").read_text()
-    _, measured = (ROOT / "README.md").read_text().split("## What it costs\n")
+    _, measured = (ROOT / "tests/peers/README.md").read_text().split("## What it costs\n")
     table = page.split("| --- | --- |\n")[1].split("\n\n")[0]
     figures = [figure for row in table.splitlines() for figure in re.split("[,;] ", row.strip("| ").split(" | ")[1])]
     assert len(figures) == 8
@@ -124,15 +124,7 @@ def test_the_figures_of_capacity_are_those_that_were_measured() -> None:
     assert f"{said} µs" == figures[0]
 
 
-def test_links_lead_somewhere() -> None:
-    pages = sorted(DOCS.glob("*.md"))
-    assert [page.name for page in pages] != []
-    for page in pages:
-        for target in re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#[^)]*)?\)", page.read_text()):
-            assert target == "" or (page.parent / target).exists(), f"{page.name}: {target}"
-
-
-def test_the_index_has_every_guide() -> None:
+def test_the_index_has_every_page() -> None:
     index = (DOCS / "README.md").read_text()
     for page in DOCS.glob("*.md"):
         assert page.name == "README.md" or f"]({page.name})" in index, page.name

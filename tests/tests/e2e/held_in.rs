@@ -15,7 +15,7 @@ use hookd_tests::{
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::readme::{blocks, page};
+use crate::pages::{blocks, page};
 
 const TOKEN: &str = "tok-61c02e9d";
 const KEY: &str = "key-9b1f77aa";
@@ -481,13 +481,11 @@ async fn commands_are_held_in_by_this_hookd_also_after_its_file_was_replaced() {
 }
 
 #[tokio::test]
-async fn the_example_of_the_readme_holds_a_command_in() {
+async fn the_example_of_the_page_holds_a_command_in() {
     if !kernel_offers_landlock().await {
         return;
     }
-    let page = page("README.md");
-    let section = page.split("\n### Holding commands in\n").nth(1).unwrap().split("\n## ").next().unwrap();
-    let [settings, rules] = &blocks(section, "yaml")[..] else { panic!("two blocks") };
+    let [settings, rules] = &blocks(&page("deploy/docs/commands.md"), "yaml")[..] else { panic!("two blocks") };
     let mut settings = settings.replace("/etc/hookd/managed", "managed");
     settings.push_str("listen: 127.0.0.1:0\nadmin_listen: 127.0.0.1:0\nlog: { format: json }\n");
     if !is_root() {

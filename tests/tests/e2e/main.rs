@@ -42,11 +42,11 @@ mod laws;
 #[cfg(test)]
 mod otlp;
 #[cfg(test)]
+mod pages;
+#[cfg(test)]
 mod permission;
 #[cfg(test)]
 mod quickstart;
-#[cfg(test)]
-mod readme;
 #[cfg(test)]
 mod relay;
 #[cfg(test)]

@@ -11,6 +11,8 @@ use hookd_tests::{
 use rustix::process::{Pid, kill_process};
 use serde_json::{Value, json};
 
+use crate::pages::{page, root, run_page};
+
 /// The example in a folder of its own, on free ports.
 fn example() -> HookdBuilder {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/examples/workers");
@@ -56,6 +58,14 @@ fn kill(pid: i32) {
 
 async fn nothing_is_left(hookd: &Hookd) {
     eventually("no process is left", async || hookd.children().is_empty().then_some(())).await;
+}
+
+#[tokio::test]
+async fn every_command_of_the_page_of_the_workers_does_what_it_says() {
+    let hookd = example().start().await;
+    run_page(&hookd, &root(), "deploy/examples/workers/README.md").await;
+    let processes = hookd.metric("hookd_child_processes").await.to_string();
+    assert!(page("deploy/examples/workers/README.md").contains(&format!("now says {processes}: both stay")));
 }
 
 #[tokio::test]
