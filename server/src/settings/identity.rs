@@ -150,6 +150,9 @@ pub(super) fn identity(mut section: Section<'_, '_>) -> IdentitySettings {
 /// Reads `permissions`.
 pub(super) fn permissions(top: &mut Section<'_, '_>) -> Vec<Grant> {
     let grant = |section: &mut Section<'_, '_>| {
+        if section.peek("match_labels").is_none_or(|value| value.kind == ValueKind::Nil) {
+            section.problem("match_labels", None, "is missing, such as { role: admin }, or {} for every caller");
+        }
         let match_labels = fixed_labels(section, "match_labels");
         let permission = |name: &String| Permission::ALL.into_iter().find(|known| known.name() == name);
         let given = section.peek("may").cloned();
@@ -222,6 +225,7 @@ fn labels_tree(labels: &Labels) -> Json {
 }
 
 fn certificates(mut section: Section<'_, '_>) -> CertificateSettings {
+    section.refuse_null("names", "is empty, so any name would do: leave it out if that is meant");
     let given = section.peek("names").cloned();
     let mut names = Vec::new();
     let texts = section.strings("names", "a list of patterns, such as [\"uri:spiffe://example.org/**\"]");

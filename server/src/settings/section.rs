@@ -169,7 +169,9 @@ impl<'r, 'o> Section<'r, 'o> {
         let reading = self.reading;
         let parse = |value: &Value| {
             let base = reading.base(value);
-            Some(strings(value)?.into_iter().map(|path| absolute(base, &path)).collect())
+            let paths = strings(value)?;
+            let good = paths.iter().all(|path| is_path(path));
+            good.then(|| paths.iter().map(|path| absolute(base, path)).collect())
         };
         self.read(key, parse, "a list of paths, such as [/etc/hookd/token]")
     }
@@ -177,8 +179,7 @@ impl<'r, 'o> Section<'r, 'o> {
     /// One path, made absolute.
     pub(super) fn path(&mut self, key: &'static str, expected: Expected) -> Option<PathBuf> {
         let reading = self.reading;
-        let parse =
-            |value: &Value| text(value).filter(|path| !path.is_empty()).map(|path| absolute(reading.base(value), path));
+        let parse = |value: &Value| path_text(value).map(|path| absolute(reading.base(value), path));
         self.read(key, parse, expected)
     }
 
@@ -210,6 +211,14 @@ impl<'r, 'o> Section<'r, 'o> {
         self.table.get(key)
     }
 
+    /// Notes a null at `key`, which is what a template leaves of a value that it did not get: elsewhere that is as good as
+    /// not given, here it would let more through than any value.
+    pub(super) fn refuse_null(&self, key: &str, message: &str) {
+        if self.peek(key).is_some_and(|value| value.kind == ValueKind::Nil) {
+            self.problem(key, None, message);
+        }
+    }
+
     /// Where relative paths in `value` start.
     pub(super) fn base(&self, value: &Value) -> &'r Path {
         self.reading.base(value)
@@ -237,11 +246,11 @@ impl<'r, 'o> Section<'r, 'o> {
 
     fn source(&self, key: &'static str, index: usize, item: Value) -> Option<SourceSettings> {
         let base = self.base(&item);
-        if let Some(path) = text(&item).filter(|path| !path.is_empty()) {
+        if let Some(path) = path_text(&item) {
             return Some(SourceSettings { path: absolute(base, path), optional: false, selector: None });
         }
         let mut section = self.item(key, index, item, "a source, such as { path: rules, optional: true }")?;
-        let parse = |value: &Value| text(value).filter(|path| !path.is_empty()).map(|path| absolute(base, path));
+        let parse = |value: &Value| path_text(value).map(|path| absolute(base, path));
         let given = section.peek("path").is_some();
         let path = section.read("path", parse, "a path, such as /etc/hookd/managed");
         if !given {
@@ -280,6 +289,16 @@ pub(super) fn text(value: &Value) -> Option<&str> {
         ValueKind::String(text) => Some(text),
         _ => None,
     }
+}
+
+/// The text of a value that is a path.
+fn path_text(value: &Value) -> Option<&str> {
+    text(value).filter(|path| is_path(path))
+}
+
+/// Paths stand in logs and pages, where they must not begin a line of their own.
+fn is_path(text: &str) -> bool {
+    !text.is_empty() && !text.chars().any(char::is_control)
 }
 
 /// `path` from the top of the file system, `base` being where relative ones start.

@@ -7,16 +7,20 @@ use hookd_json::Value;
 use hookd_rules::{MissingLabel, Operator, Requirement, Selector};
 use serde_json::{Map, json};
 
-use super::section::{Section, text};
+use super::{
+    identity::{check_label, is_label_value},
+    section::{Section, text},
+};
 
-/// How long keys and values of labels may be, in bytes.
-const MAX_BYTES: usize = 1024;
 const LABELS: &str = "a table of labels, such as { tenant: a }";
 const EXPRESSIONS: &str = "a list of requirements, such as [ { key: tenant, operator: In, values: [a, b] } ]";
 const OPERATORS: &str = "In, NotIn, Exists or DoesNotExist";
+const VALUE: &str = "is no value that a label can have: it is too long, empty, or holds control characters";
+const EMPTY: &str = "is empty, so the rules would be for everyone: leave it out if that is meant";
 
 /// Reads the two keys of a source. `None`: it is for everyone, or something is wrong.
 pub(super) fn selector(source: &mut Section<'_, '_>) -> Option<Arc<Selector>> {
+    source.refuse_null("selector", EMPTY);
     let given = source.peek("selector").filter(|value| value.kind != ValueKind::Nil).cloned();
     let is_given = source.peek("missing_label").cloned();
     let parse = |value: &Given| match text(value)? {
@@ -69,6 +73,7 @@ pub(super) fn tree(selector: &Selector) -> Value {
 
 fn labels(table: &mut Section<'_, '_>) -> Vec<Requirement> {
     let key = spelling(table, "matchLabels", "match_labels");
+    table.refuse_null(key, EMPTY);
     let parse = |value: &Given| match &value.kind {
         ValueKind::Table(labels) => Some(labels.clone()),
         _ => None,
@@ -76,13 +81,16 @@ fn labels(table: &mut Section<'_, '_>) -> Vec<Requirement> {
     let mut requirements = Vec::new();
     for (label, value) in table.read(key, parse, LABELS).unwrap_or_default() {
         let at = format!("{key}.{label}");
-        match text(&value) {
-            Some(text) if is_plain(text) && is_key(&label) => {
+        match (check_label(&label), text(&value)) {
+            (Err(why), _) => table.problem(&at, Some(&value), &why),
+            (Ok(()), Some(text)) if is_label_value(text) => {
                 let operator = Operator::In(BTreeSet::from([text.to_owned()]));
                 requirements.push(Requirement { key: label, operator });
             }
-            Some(_) => table.problem(&at, Some(&value), "is too long, empty, or holds control characters"),
-            None => table.problem(&at, Some(&value), "is not a string: values of labels are, write it in quotes"),
+            (Ok(()), Some(_)) => table.problem(&at, Some(&value), VALUE),
+            (Ok(()), None) => {
+                table.problem(&at, Some(&value), "is not a string: values of labels are, write it in quotes")
+            }
         }
     }
     requirements
@@ -90,6 +98,7 @@ fn labels(table: &mut Section<'_, '_>) -> Vec<Requirement> {
 
 fn expressions(table: &mut Section<'_, '_>) -> Vec<Requirement> {
     let key = spelling(table, "matchExpressions", "match_expressions");
+    table.refuse_null(key, EMPTY);
     let sections = table.sections(key, EXPRESSIONS);
     sections.into_iter().filter_map(expression).collect()
 }
@@ -100,10 +109,14 @@ fn expression(mut table: Section<'_, '_>) -> Option<Requirement> {
             table.problem(key, None, "is missing, such as { key: tenant, operator: Exists }");
         }
     }
-    let key = table.read("key", |value| text(value).filter(|key| is_key(key)).map(str::to_owned), "a key of a label");
+    let is_name = |name: &&str| check_label(name).is_ok();
+    let key = table.read("key", |value| text(value).filter(is_name).map(str::to_owned), "the name of a label");
     let name = table.read("operator", |value| operator_name(text(value)?), OPERATORS);
     let given = table.peek("values").cloned();
     let values = table.texts("values", "a list of values of the label, such as [a, b]");
+    if values.iter().flatten().any(|value| !is_label_value(value)) {
+        table.problem("values", given.as_ref(), &format!("one of them {VALUE}"));
+    }
     let (wants, has) = (matches!(name, Some("In" | "NotIn")), values.as_ref().is_some_and(|values| !values.is_empty()));
     let operator = match (name?, values.unwrap_or_default().into_iter().collect::<BTreeSet<_>>()) {
         ("In", values) => Operator::In(values),
@@ -134,12 +147,4 @@ fn spelling(table: &mut Section<'_, '_>, kubernetes: &'static str, settings: &'s
         (None, Some(_)) => settings,
         _ => kubernetes,
     }
-}
-
-fn is_key(key: &str) -> bool {
-    !key.is_empty() && is_plain(key)
-}
-
-fn is_plain(text: &str) -> bool {
-    text.len() <= MAX_BYTES && !text.chars().any(char::is_control)
 }

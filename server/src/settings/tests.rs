@@ -358,8 +358,30 @@ fn what_is_wrong_with_a_selector_is_told() {
             "selector.matchLabels.a: is not a string: values of labels are, write it in quotes",
         ),
         (
-            "selector: { matchLabels: { \"\": b } }",
-            "selector.matchLabels.: is too long, empty, or holds control characters",
+            "selector: { matchLabels: { \"a b\": b } }",
+            "selector.matchLabels.a b: the name of a label has letters, digits, `-`, `_`, `.` and `/` only",
+        ),
+        (
+            "selector: { matchLabels: { a: \"\" } }",
+            "selector.matchLabels.a: is no value that a label can have: it is too long, empty, or holds control characters",
+        ),
+        (
+            "selector: { matchExpressions: [ { key: a, operator: NotIn, values: [b, \"c\\nd\"] } ] }",
+            "selector.matchExpressions[0].values: one of them is no value that a label can have: it is too long, empty, or \
+             holds control characters",
+        ),
+        (
+            "selector: { matchExpressions: [ { key: \"\", operator: Exists } ] }",
+            "selector.matchExpressions[0].key: \"\" is not the name of a label",
+        ),
+        ("selector: ", "selector: is empty, so the rules would be for everyone: leave it out if that is meant"),
+        (
+            "selector: { matchLabels: }",
+            "selector.matchLabels: is empty, so the rules would be for everyone: leave it out if that is meant",
+        ),
+        (
+            "selector: { matchExpressions: ~ }",
+            "selector.matchExpressions: is empty, so the rules would be for everyone: leave it out if that is meant",
         ),
         ("selector: { matchLabel: { a: b } }", "selector.matchLabel: unknown key, did you mean `matchLabels`"),
         (
@@ -416,6 +438,12 @@ fn what_is_wrong_is_told_with_key_value_and_what_is_right() {
     for wrong in ["http://hookd", "hookd:50051", "*"] {
         let expected = "is not a name without scheme and port or a list of them, such as hookd.example.com";
         refused(&format!("hosts: [\"{wrong}\"]"), &format!("s.yaml: hosts: {wrong:?} {expected}"));
+    }
+    for (source, expected) in [
+        ("{ path: \"x\\nready\" }", "sources[0].path: \"x\\nready\" is not a path, such as /etc/hookd/managed"),
+        ("\"x\\u001b[2J\"", "sources[0]: \"x\\u{1b}[2J\" is not a source, such as { path: rules, optional: true }"),
+    ] {
+        refused(&format!("tiers: {{ team: {{ sources: [ {source} ] }} }}"), &format!("s.yaml: tiers.team.{expected}"));
     }
     refused("admin_listen: 8081", "s.yaml: admin_listen: `8081` is not an address, such as 127.0.0.1:8081");
     refused(

@@ -151,8 +151,21 @@ fn what_is_wrong_with_the_rest_is_told() {
         "s.yaml: identity.tokens_file: \"/etc/tokens\" is not a file that ends in .yaml, .yml or .json",
     );
     refused(
-        "permissions: [ { may: [write] } ]",
+        "identity: { certificates: { names: } }",
+        "s.yaml: identity.certificates.names: is empty, so any name would do: leave it out if that is meant",
+    );
+    for everybody in ["may: [reload]", "match_labels: , may: [reload]"] {
+        refused(
+            &format!("permissions: [ {{ {everybody} }} ]"),
+            "s.yaml: permissions[0].match_labels: is missing, such as { role: admin }, or {} for every caller",
+        );
+    }
+    refused(
+        "permissions: [ { match_labels: {}, may: [write] } ]",
         "s.yaml: permissions[0].may: is not a list of trigger, read and reload",
     );
-    refused("permissions: [ {} ]", "s.yaml: permissions[0].may: is not a list of trigger, read and reload");
+    refused(
+        "permissions: [ { match_labels: {} } ]",
+        "s.yaml: permissions[0].may: is not a list of trigger, read and reload",
+    );
 }
