@@ -38,7 +38,7 @@ use crate::{
         places::Places,
         plain::{Hosts, Plain, PlainHttp, SHED_READERS},
         services::Services,
-        tls::{self, Tls, TlsError, TlsReload},
+        tls::{Tls, TlsError, TlsReload},
     },
     drain::{Drain, Readiness, Waiting},
     record::{Audit, Gauges, NoAudit, Recorder, TlsCounts, Traces},
@@ -157,7 +157,7 @@ async fn start(arguments: Arguments) -> Result<Exit, StartError> {
         return Ok(Exit::Done);
     }
     if arguments.check {
-        settings.tls.as_ref().map(tls::check).transpose()?;
+        check::files(&settings)?;
         let load = settings.for_rules(settings.listens_locally(), environment());
         return Ok(check::check(&load, &mut io::stdout())?);
     }

@@ -20,7 +20,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 pub use bulkheads::{BreakerSettings, BulkheadSettings, Slot, Slots};
 pub use decide::decide;
 pub use holding::{Holding, HoldingError};
-pub use http::HttpError;
+pub use http::{HttpError, check_authorities};
 pub use pool::{Pool, PoolError, PoolSettings};
 
 use crate::model::{Failed, Failure, Form, Ran, Rule, Tier, Trigger, Verdict};

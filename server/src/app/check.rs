@@ -2,7 +2,24 @@ use std::io::{self, Write};
 
 use hookd_rules::{Catalog, LoadSettings, Memory, Mode, Rule, Severity, SourceState, Timing};
 
-use super::Exit;
+use super::{Exit, StartError};
+use crate::{
+    door::{identity, tls},
+    record::{Audit, Traces},
+    run::{PoolError, check_authorities},
+    settings::Settings,
+};
+
+/// Looks at the files besides rules that the settings name and without which a server would not start.
+pub(super) fn files(settings: &Settings) -> Result<(), StartError> {
+    settings.tls.as_ref().map(tls::check).transpose()?;
+    identity::check(&settings.identity).map_err(StartError::Identity)?;
+    let authorities = settings.http_handlers.ca.as_deref().map(check_authorities).transpose();
+    authorities.map_err(PoolError::from)?;
+    Audit::check(&settings.audit)?;
+    Traces::check(&settings.traces)?;
+    Ok(())
+}
 
 /// Loads everything and prints what would run, in evaluation order, and what is wrong.
 pub(super) fn check(settings: &LoadSettings, out: &mut impl Write) -> io::Result<Exit> {

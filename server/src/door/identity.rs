@@ -94,6 +94,15 @@ enum Checked {
     Waits(Unproven, Vec<usize>),
 }
 
+/// Says whether a server could start with these settings.
+///
+/// # Errors
+/// What is wrong with a file that they name, in one line.
+pub fn check(settings: &IdentitySettings) -> Result<(), String> {
+    settings.tokens_file.as_deref().map(StaticTokens::check).transpose()?;
+    settings.issuers.iter().try_for_each(Issuer::check_settings)
+}
+
 impl Authenticator {
     /// Reads tokens and keys, and keeps them up to date from then on. Waits for the first answer of each issuer, but not for
     /// ever.

@@ -25,6 +25,7 @@ use crate::{
         Secrets,
         audit::{AuditError, Entry, Held, Trail},
         call::Call,
+        otlp::LogExporter,
         trace::is_among,
     },
 };
@@ -67,14 +68,25 @@ impl Audit {
         if !settings.is_on() {
             return Ok(None);
         }
-        let key = settings.hash_key_file.as_deref().filter(|_| settings.parameters == Parameters::Hashed);
-        let redaction = Redaction::new(settings, key.map(key_in).transpose()?, secrets);
+        let redaction = Redaction::new(settings, key_of(settings)?, secrets);
         let start = |out: &mut Vec<u8>| {
             text(out, "version", env!("CARGO_PKG_VERSION"));
             let _ = write!(out, r#","pid":{}"#, std::process::id());
         };
         let trail = Trail::begin(settings, Box::new(start))?;
         Ok(Some(Self { trail, redaction: Arc::new(redaction), keep: settings.keep }))
+    }
+
+    /// Says whether the files can be used that `settings` name besides the trail itself.
+    ///
+    /// # Errors
+    /// [`NoAudit`].
+    pub fn check(settings: &AuditSettings) -> Result<(), NoAudit> {
+        if settings.is_on() {
+            key_of(settings)?;
+            LogExporter::check(&settings.otlp).map_err(AuditError::from)?;
+        }
+        Ok(())
     }
 
     /// Where records go.
@@ -159,6 +171,12 @@ fn changes_nothing(decision: &Decision) -> bool {
 fn is_kept(decision_id: &str, keep: u32) -> bool {
     let Ok(id) = Uuid::parse_str(decision_id) else { return true };
     is_among(id.as_u64_pair().1, keep)
+}
+
+/// The key of hashes, where there are hashes.
+fn key_of(settings: &AuditSettings) -> Result<Option<SecretSlice<u8>>, NoAudit> {
+    let path = settings.hash_key_file.as_deref().filter(|_| settings.parameters == Parameters::Hashed);
+    path.map(key_in).transpose()
 }
 
 fn key_in(path: &Path) -> Result<SecretSlice<u8>, NoAudit> {

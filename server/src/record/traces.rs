@@ -59,6 +59,14 @@ impl Traces {
         Ok(exporter.map(|exporter| Self { exporter, sample_ratio: settings.sample_ratio }))
     }
 
+    /// Says whether traces could begin.
+    ///
+    /// # Errors
+    /// A file for the collector cannot be used.
+    pub fn check(settings: &TraceSettings) -> Result<(), OtlpError> {
+        SpanExporter::check(&settings.otlp)
+    }
+
     /// Where spans go.
     pub(super) fn exporter(&self) -> &SpanExporter {
         &self.exporter

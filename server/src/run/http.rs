@@ -58,6 +58,14 @@ struct Seen {
     refused: AtomicU16,
 }
 
+/// Says whether the certificates of authorities in a file can be used.
+///
+/// # Errors
+/// [`HttpError`] with what is wrong with it.
+pub fn check_authorities(path: &Path) -> Result<(), HttpError> {
+    client::authorities(path).map(|_| ())
+}
+
 impl Http {
     /// `server` is where proxies are named, `ca` a file of authorities in PEM that are trusted besides the system's;
     /// `output_bytes` caps the body of an answer.

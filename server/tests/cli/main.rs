@@ -63,6 +63,56 @@ fn check_fails_on_what_is_refused_or_left_out() {
 }
 
 #[test]
+fn check_finds_the_files_without_which_no_server_starts() {
+    let issuer = "name: a, issuer: i, audiences: [h], jwks_file: keys.json";
+    let path = |folder: &Folder, name: &str| folder.path().join(name).display().to_string();
+    for (settings, file, content, code, told) in [
+        ("identity: { tokens_file: tokens.yaml }", "tokens.yaml", "tokens: 7", 64, "expected tokens: [ { name: ci, "),
+        (&format!("identity: {{ issuers: [ {{ {issuer} }} ] }}"), "keys.json", "{}", 64, "has no list `keys`"),
+        ("http_handlers: { ca: ca.pem }", "ca.pem", "x", 1, "it holds no certificate"),
+        (
+            "audit: { stdout: true, parameters: hashed, hash_key_file: key }",
+            "key",
+            "short",
+            1,
+            "cannot use the key of hashes: 5 bytes are not 16 to 4096",
+        ),
+        (
+            "audit: { otlp: { endpoint: \"http://127.0.0.1:1\", headers_file: headers } }",
+            "headers",
+            "x",
+            1,
+            "line 1 is not `Name: value`",
+        ),
+        (
+            "traces: { otlp: { endpoint: \"https://127.0.0.1:1\", ca: ca.pem } }",
+            "ca.pem",
+            "x",
+            1,
+            "no certificates in PEM",
+        ),
+    ] {
+        let folder = Folder::new();
+        folder.write("hookd.yaml", &format!("{{ listen: 127.0.0.1:0, admin_listen: 127.0.0.1:0, {settings} }}"));
+        for there in [true, false] {
+            if there {
+                folder.write(file, content);
+            } else {
+                fs::remove_file(folder.path().join(file)).unwrap();
+            }
+            let [checked, started] = [&["--check"][..], &[]].map(|more| {
+                let (code, _, err) = run(&folder, &[&["--config", "hookd.yaml"], more].concat(), &[]);
+                (code, err.lines().last().unwrap_or_default().to_owned())
+            });
+            assert_eq!(checked, started, "{settings}");
+            let why = if there { told } else { "No such file or directory" };
+            assert!(checked.1.contains(&path(&folder, file)) && checked.1.contains(why), "{}", checked.1);
+            assert_eq!(checked.0, code, "{settings}");
+        }
+    }
+}
+
+#[test]
 fn what_print_config_prints_means_the_same() {
     let folder = Folder::new();
     folder.write("a.toml", "listen = [\"127.0.0.1:0\", \"unix:h.sock\"]\n[tiers.team]\nsources = [\"team\"]\n[limits]\noutput_bytes = 1000\n");

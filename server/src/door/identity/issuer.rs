@@ -4,7 +4,7 @@ mod cache;
 mod fetch;
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -88,7 +88,7 @@ impl Issuer {
         match settings.keys.clone() {
             KeySource::File(path) => {
                 let watch = Watch::start(vec![path.clone()], WatchTimes::default()).await;
-                keys.take(read_file(path.clone()).await).map_err(|why| format!("{}: {why}", path.display()))?;
+                keys.take(read_file(path.clone()).await)?;
                 let keeping = AbortOnDropHandle::new(tokio::spawn(keep_file(Arc::clone(&keys), path, watch)));
                 Ok(Self { settings, keys, server: None, _keeping: keeping })
             }
@@ -114,6 +114,17 @@ impl Issuer {
                 let asking = Asking { wanted, fetched, asked: Mutex::default() };
                 Ok(Self { settings, keys, server: Some(asking), _keeping: keeping })
             }
+        }
+    }
+
+    /// Says whether a server could start with these settings. Nobody is asked for keys.
+    ///
+    /// # Errors
+    /// What is wrong with a file of keys.
+    pub(super) fn check_settings(settings: &IssuerSettings) -> Result<(), String> {
+        match &settings.keys {
+            KeySource::File(path) => read_file_now(path).map(|_| ()),
+            KeySource::Server(_) => Ok(()),
         }
     }
 
@@ -252,14 +263,17 @@ async fn keep_file(keys: Arc<Keys>, path: PathBuf, watch: Watch) {
     loop {
         watch.changed().await;
         if let Err(why) = keys.take(read_file(path.clone()).await) {
-            keys.refused(&format!("{}: {why}", path.display()));
+            keys.refused(&why);
         }
     }
 }
 
 async fn read_file(path: PathBuf) -> Result<KeySet, String> {
-    let reading = tokio::task::spawn_blocking(move || {
-        KeySet::parse(&read_small_text(&path).map_err(|why| format!("cannot be read: {why}"))?)
-    });
+    let reading = tokio::task::spawn_blocking(move || read_file_now(&path));
     reading.await.map_err(|error| error.to_string())?
+}
+
+fn read_file_now(path: &Path) -> Result<KeySet, String> {
+    let text = read_small_text(path).map_err(|why| format!("cannot be read: {why}"));
+    text.and_then(|text| KeySet::parse(&text)).map_err(|why| format!("{}: {why}", path.display()))
 }

@@ -1,6 +1,10 @@
 //! Static tokens: a file that lists them or their hashes.
 
-use std::{collections::HashMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use arc_swap::ArcSwap;
 use hookd_json::{Map, Value};
@@ -54,6 +58,14 @@ impl StaticTokens {
         Ok(Self { by_hash, _watching: AbortOnDropHandle::new(tokio::spawn(watching)) })
     }
 
+    /// Says whether a server could start with the file.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn check(path: &Path) -> Result<(), String> {
+        read_now(path).map(|_| ())
+    }
+
     /// Whose token this is the hash of.
     ///
     /// Hashes are compared, not tokens: how long that takes tells something of the hash of what was presented, which
@@ -64,16 +76,18 @@ impl StaticTokens {
 }
 
 async fn read(path: PathBuf) -> Result<ByHash, String> {
-    let reading = tokio::task::spawn_blocking(move || {
-        let text = read_small_text(&path).map_err(|why| format!("{}: cannot be read: {why}", path.display()))?;
-        let format = Format::of(&path).ok_or_else(|| format!("{}: is not .yaml, .yml or .json", path.display()))?;
-        let value = format.value(&text).map_err(|error| {
-            // What stands there may be a token, so that the message is not told.
-            format!("{}:{}:{}: is not {}", path.display(), error.line, error.column, name_of(format))
-        })?;
-        parse(&value).map_err(|why| format!("{}: {why}", path.display()))
-    });
+    let reading = tokio::task::spawn_blocking(move || read_now(&path));
     reading.await.map_err(|error| error.to_string())?
+}
+
+fn read_now(path: &Path) -> Result<ByHash, String> {
+    let text = read_small_text(path).map_err(|why| format!("{}: cannot be read: {why}", path.display()))?;
+    let format = Format::of(path).ok_or_else(|| format!("{}: is not .yaml, .yml or .json", path.display()))?;
+    let value = format.value(&text).map_err(|error| {
+        // What stands there may be a token, so that the message is not told.
+        format!("{}:{}:{}: is not {}", path.display(), error.line, error.column, name_of(format))
+    })?;
+    parse(&value).map_err(|why| format!("{}: {why}", path.display()))
 }
 
 fn name_of(format: Format) -> &'static str {

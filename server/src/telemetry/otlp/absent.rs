@@ -19,6 +19,14 @@ impl<T> Exporter<T> {
         Ok(None)
     }
 
+    /// Says that exporting could begin.
+    ///
+    /// # Errors
+    /// None.
+    pub fn check(_: &OtlpSettings) -> Result<(), OtlpError> {
+        Ok(())
+    }
+
     /// Takes something to export.
     pub fn offer(&self, _: T) {
         match self.never {}

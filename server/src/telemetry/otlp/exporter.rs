@@ -97,6 +97,14 @@ impl<T: Signal> Exporter<T> {
         Ok(Some(Self(shared)))
     }
 
+    /// Says whether exporting could begin.
+    ///
+    /// # Errors
+    /// A file for the collector cannot be used.
+    pub fn check(settings: &OtlpSettings) -> Result<(), OtlpError> {
+        Collector::new(settings).map(|_| ())
+    }
+
     /// Takes something to export; where there is no place it is dropped.
     pub fn offer(&self, item: T) {
         let shared = &*self.0;
