@@ -3,6 +3,7 @@
 mod decision;
 mod downgrade;
 mod forms;
+mod oversized;
 mod unrecorded;
 mod verdict;
 mod withheld;
@@ -10,5 +11,6 @@ mod withheld;
 pub use decision::{Walked, decide};
 pub use downgrade::{Asks, Downgraded, downgrade};
 pub use forms::{FormId, Forms};
+pub use oversized::oversized;
 pub use unrecorded::unrecorded;
 pub use verdict::{Halt, Settled, Vote, Voter, settle};

@@ -10,7 +10,8 @@ use crate::model::{
 };
 
 /// The answer of at most `limit` bytes. One that would be larger loses outputs and patches first, lowest tier first,
-/// then outputs of the event, notes and results, never verdict, reason or final rewrite; where those do not fit it is a BLOCK (design §7).
+/// then outputs of the event, notes and results, never verdict, reason or final rewrite: those have to fit, as
+/// [`crate::combine::oversized`] sees to.
 #[must_use]
 pub fn reply(trigger: &Trigger, decision: Decision, limit: usize) -> v1::TriggerResponse {
     let mut message = convert(trigger, decision);
@@ -29,20 +30,7 @@ pub fn reply(trigger: &Trigger, decision: Decision, limit: usize) -> v1::Trigger
     message.system_messages.clear();
     message.results.clear();
     message.rewrites.clear();
-    if message.encoded_len() <= limit {
-        return message;
-    }
-    let stop_like = trigger.event.is_stop_like();
-    let verdict = if stop_like { v1::Verdict::None } else { v1::Verdict::Block };
-    v1::TriggerResponse {
-        verdict: verdict.into(),
-        reason: format!("the answer is over the limit of {limit} bytes"),
-        modified_params_json: None,
-        // What was to be hidden stays hidden.
-        modified_result_json: message.modified_result_json.map(|_| "\"[result withheld: over the limit]\"".to_owned()),
-        halt_reason: String::new(),
-        ..message
-    }
+    message
 }
 
 /// Takes outputs and patches of one tier out of the answer.

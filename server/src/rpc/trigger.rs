@@ -83,12 +83,19 @@ impl<H: Handlers> TriggerService<H> {
         request: v1::TriggerRequest,
     ) -> Result<v1::TriggerResponse, NotJudged> {
         let deadline = deadline.unwrap_or(self.bounds.default_deadline).min(self.bounds.max_deadline);
-        let Begun { trigger, policy, budget, context } = self.begin(call, deadline, traceparent, request)?;
-        let mut decision = evaluate(&*self.handlers, &policy, &trigger, budget).await;
-        if let Some(held) = self.recorder.decision(&trigger, &decision, &context, call.arrived.elapsed()) {
-            self.wait_for_record(held, &trigger, &mut decision, budget).await;
+        let begun = self.begin(call, deadline, traceparent, request)?;
+        let decision = evaluate(&*self.handlers, &begun.policy, &begun.trigger, begun.budget).await;
+        Ok(self.answer(call, &begun, decision, self.bounds.message_bytes).await)
+    }
+
+    /// Records a decision and makes an answer of at most `limit` bytes of it: what is recorded is what is answered.
+    async fn answer(&self, call: &Call, begun: &Begun, mut decision: Decision, limit: usize) -> v1::TriggerResponse {
+        let Begun { trigger, budget, context, .. } = begun;
+        combine::oversized(trigger, &mut decision, limit);
+        if let Some(held) = self.recorder.decision(trigger, &decision, context, call.arrived.elapsed()) {
+            self.wait_for_record(held, trigger, &mut decision, *budget).await;
         }
-        Ok(reply(&trigger, decision, self.bounds.message_bytes))
+        reply(trigger, decision, limit)
     }
 
     /// Waits for the record of a decision, and makes of the decision what may be answered without.

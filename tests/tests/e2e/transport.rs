@@ -11,7 +11,9 @@ use std::{
 };
 
 use hookd_client::{Client, OnUnavailable};
-use hookd_tests::{Frame, Hookd, RawHttp2, Signal, event, eventually, pre_tool_use, said, v1, within};
+use hookd_tests::{
+    Frame, Hookd, RawHttp2, Signal, decide as decide_rule, event, eventually, pre_tool_use, rule, said, v1, within,
+};
 use prost::Message as _;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -127,6 +129,48 @@ async fn an_answer_over_the_limit_loses_outputs_of_the_lowest_tier_first_and_say
     assert_eq!(outputs.collect::<Vec<_>>(), [("m", Some(20_000)), ("l", Some(20_000)), ("s", None)]);
     assert!(answer.results_truncated);
     assert!(answer.encoded_len() <= 50_000);
+}
+
+#[tokio::test]
+async fn a_decision_whose_rewrite_or_reason_fits_into_no_answer_is_a_block_and_recorded_as_one() {
+    let long = "x".repeat(60_000);
+    let rules = json!([
+        rule("params", "PreToolUse", decide_rule(json!({ "modifiedParams": { "text": long } }))),
+        rule("result", "PostToolUse", decide_rule(json!({ "modifiedResult": long }))),
+        rule("reason", "Stop", decide_rule(json!({ "verdict": "block", "reason": long }))),
+        rule("halts", "UserPromptSubmit", decide_rule(json!({ "halt": true, "haltReason": long }))),
+    ]);
+    let hookd =
+        Hookd::builder().managed(rules).settings(json!({ "limits": { "message_bytes": 50_000 } })).start().await;
+    let over = "the answer is over the limit of 50000 bytes";
+    for (asked, expected) in [
+        (
+            pre_tool_use("Bash", json!({})),
+            json!({ "verdict": "block", "decidedBy": "failure_policy", "rewrites": ["managed/params params "] }),
+        ),
+        (
+            hookd_tests::post_tool_use("Bash", json!({}), json!("secret")),
+            json!({
+                "verdict": "block", "decidedBy": "failure_policy", "rewrites": ["managed/result result "],
+                "result": "[result withheld: over the limit]",
+            }),
+        ),
+        (event("Stop"), json!({ "verdict": "none", "decidedBy": "rule managed/reason" })),
+        (event("UserPromptSubmit"), json!({ "verdict": "block", "decidedBy": "rule managed/halts", "halt": "" })),
+    ] {
+        let answer = hookd.trigger(asked).await;
+        assert!(answer.encoded_len() <= 50_000);
+        let mut said = said(&answer);
+        let said = said.as_object_mut().unwrap();
+        assert_eq!(said.remove("reason"), Some(over.into()));
+        assert_eq!(said.remove("truncated"), Some(true.into()));
+        said.retain(|key, _| !matches!(key.as_str(), "results" | "considered" | "matched"));
+        assert_eq!(Value::Object(said.clone()), expected);
+        let logged = eventually("the line of the decision", async || {
+            hookd.log_lines().into_iter().find(|line| line["decision_id"] == answer.decision_id.as_str())
+        });
+        assert_eq!(logged.await["verdict"], expected["verdict"]);
+    }
 }
 
 #[tokio::test]

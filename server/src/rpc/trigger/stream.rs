@@ -25,10 +25,7 @@ use self::{cache::Owner, offers::Gathered};
 use super::{Begun, TriggerService, deadline};
 use crate::{
     evaluate::evaluate_with_offered,
-    rpc::{
-        reply::reply,
-        status::{NotJudged, Violation, reason},
-    },
+    rpc::status::{NotJudged, Violation, reason},
     run::{
         Handlers,
         remote::{Link, Outgoing, Remote, RemoteBounds},
@@ -116,7 +113,7 @@ async fn judge<H: Handlers>(
     place: &mut Option<Kept>,
 ) -> Result<v1::TriggerResponse, NotJudged> {
     let opened = opened(service, call, metadata, &mut wires, end);
-    let Opened { begun: Begun { trigger, policy, budget, context }, gathered } = match &lasting.threshold {
+    let Opened { begun, gathered } = match &lasting.threshold {
         None => opened.await?,
         // INVARIANT: a place is taken only when nothing of the caller's is waited for any more but results of commands.
         Some(threshold) => {
@@ -137,18 +134,17 @@ async fn judge<H: Handlers>(
     let link = Arc::new(Link::new());
     let (handlers, slots) = (Arc::clone(&service.handlers), Arc::clone(&service.slots));
     let remote = Remote::new(handlers, Arc::clone(&link), gathered.origins, bounds, slots);
-    let evaluation = Box::pin(evaluate_with_offered(&remote, &policy, gathered.brought, &trigger, budget));
-    let mut decision = wires.carry(&link, bounds.output(), evaluation).await;
+    let evaluation =
+        Box::pin(evaluate_with_offered(&remote, &begun.policy, gathered.brought, &begun.trigger, begun.budget));
+    let decision = wires.carry(&link, bounds.output(), evaluation).await;
     // Those that nobody waits for are started before the answer, which is the last message.
     while let Some(outgoing) = link.take() {
         if matches!(outgoing, Outgoing::Run { detached: true, .. }) {
             let _ = timeout_at(end, wires.send(wire::outgoing(outgoing))).await;
         }
     }
-    if let Some(held) = service.recorder.decision(&trigger, &decision, &context, call.arrived.elapsed()) {
-        service.wait_for_record(held, &trigger, &mut decision, budget).await;
-    }
-    let answer = reply(&trigger, decision, service.bounds.message_bytes.saturating_sub(ENVELOPE));
+    let limit = service.bounds.message_bytes.saturating_sub(ENVELOPE);
+    let answer = service.answer(call, &begun, decision, limit).await;
     Ok(v1::TriggerResponse { offered_revision: gathered.revision, ..answer })
 }
 
