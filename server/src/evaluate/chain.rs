@@ -268,7 +268,7 @@ impl<'a, H: Handlers> Chain<'a, H> {
             Handler::Http(http) => http.timeout,
         };
         let Some(granted) = self.budget.granted(rule.tier, timeout, Instant::now()) else {
-            return Ran { elapsed: Some(Duration::ZERO), ..Ran::said(Err(Failed::timed_out(Duration::ZERO))) };
+            return Ran::said(Err(Failed::timed_out(Duration::ZERO)));
         };
         let form = self.form();
         // On the heap: what runs outside of the process is large, and most calls need none of it.

@@ -13,7 +13,7 @@ pub enum Failure {
     Exited,
     /// Its answer could not be understood, or held no decision where one is required.
     BadOutput,
-    /// Its answer was over the limit.
+    /// Its answer was over the limit, or its input over that of a message to the caller.
     TooLarge,
     /// The connection could not be made, or broke.
     Connection,

@@ -158,7 +158,7 @@ mod tests {
     use hookd_rules::{Lacking, Tier};
 
     use super::*;
-    use crate::model::Unproven;
+    use crate::model::{Permission, Unproven};
 
     const PRE: &str = r#"{"session_id":"s","transcript_path":"/t","cwd":"/","hook_event_name":"PreToolUse",
         "tool_name":"Bash","tool_input":{"command":"ls"},"tool_use_id":"t"}"#;
@@ -224,7 +224,13 @@ mod tests {
         let invalid = || NotJudged::Invalid(Vec::new());
         let lacking = Lacking { label: "tenant".into(), tier: Tier::Team, source_path: Path::new("/t").into() };
         let unauthenticated = NotJudged::Unauthenticated(Unproven::Nothing);
-        let request = [invalid(), NotJudged::TooLarge(4), NotJudged::Denied("no"), lacking.into(), unauthenticated];
+        let request = [
+            invalid(),
+            NotJudged::TooLarge(4),
+            NotJudged::NotPermitted(Permission::Trigger),
+            lacking.into(),
+            unauthenticated,
+        ];
         for not_judged in request {
             let pre = call(Agent::ClaudeCode, "on_unavailable=allow&event=PreToolUse");
             let (status, exit_code, _, body) = unanswered(&pre, not_judged);

@@ -101,9 +101,7 @@ impl Refusal {
             NotJudged::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, false),
             NotJudged::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, false),
             NotJudged::Stopping => (StatusCode::SERVICE_UNAVAILABLE, true),
-            NotJudged::Denied(_) | NotJudged::MissingLabel(_) | NotJudged::NotPermitted(_) => {
-                (StatusCode::FORBIDDEN, false)
-            }
+            NotJudged::MissingLabel(_) | NotJudged::NotPermitted(_) => (StatusCode::FORBIDDEN, false),
             NotJudged::Unauthenticated(_) => (StatusCode::UNAUTHORIZED, false),
             NotJudged::Internal => (StatusCode::INTERNAL_SERVER_ERROR, true),
         };
@@ -187,7 +185,6 @@ mod tests {
             (NotJudged::Shed, 429, true, "OVERLOADED"),
             (NotJudged::TooLarge(4), 413, false, "TOO_LARGE"),
             (NotJudged::Stopping, 503, true, "STOPPING"),
-            (NotJudged::Denied("no"), 403, false, "NOT_PERMITTED"),
             (NotJudged::NotPermitted(Permission::Trigger), 403, false, "NOT_PERMITTED"),
             (NotJudged::Unauthenticated(Unproven::Expired), 401, false, "EXPIRED"),
             (NotJudged::Internal, 500, true, "INTERNAL"),

@@ -60,12 +60,14 @@ pub fn parse(request: v1::TriggerRequest, arrival: Arrival) -> Result<Trigger, N
     if !check.violations.is_empty() {
         return Err(NotJudged::Invalid(check.violations));
     }
-    let subject = payload_subject(event, &payload, caller.as_ref());
-    if let Some(subject) = subject.as_ref().filter(|subject| subject.len() > MAX_SUBJECT_BYTES) {
-        let description =
-            format!("what matchers test in it has {} bytes, at most {MAX_SUBJECT_BYTES} are taken", subject.len());
-        return Err(NotJudged::Invalid(vec![Violation { field: "payload_json".to_owned(), description }]));
-    }
+    let subject = match payload_subject(event, &payload, caller.as_ref()) {
+        Some((field, subject)) if subject.len() > MAX_SUBJECT_BYTES => {
+            let description =
+                format!("what matchers test in it has {} bytes, at most {MAX_SUBJECT_BYTES} are taken", subject.len());
+            return Err(NotJudged::Invalid(vec![Violation { field: field.to_owned(), description }]));
+        }
+        subject => subject.map(|(_, subject)| subject),
+    };
     Ok(Trigger {
         event_name: Arc::from(request.event),
         event,
@@ -112,7 +114,7 @@ impl Check {
     fn identifier(&mut self, field: &str, text: &str, most: usize) {
         if text.len() > most {
             self.violation(field, format!("{} bytes, at most {most} are taken", text.len()));
-        } else if text.bytes().any(|byte| byte < 0x20 || byte == 0x7f) {
+        } else if text.chars().any(char::is_control) {
             self.violation(field, format!("holds control characters: {text:?}"));
         }
     }
@@ -241,21 +243,22 @@ fn sorted(labels: std::collections::HashMap<String, String>) -> Vec<(String, Str
     labels
 }
 
-fn payload_subject(event: &Event, payload: &str, caller: Option<&Caller>) -> Option<String> {
+/// What matchers test, where it is no tool, and the field that it stands in.
+fn payload_subject(event: &Event, payload: &str, caller: Option<&Caller>) -> Option<(&'static str, String)> {
     let from_payload = |key: &str| match hookd_json::parse(payload).ok()?.get(key)? {
-        Value::String(text) => Some(text.clone()),
+        Value::String(text) => Some(("payload_json", text.clone())),
         _ => None,
     };
     match event.subject {
         Subject::None | Subject::Tool => None,
         Subject::Payload(key) => from_payload(key),
         Subject::PayloadFileName(key) => {
-            let path = from_payload(key)?;
-            Path::new(&path).file_name().map(|name| name.to_string_lossy().into_owned())
+            let (field, path) = from_payload(key)?;
+            Path::new(&path).file_name().map(|name| (field, name.to_string_lossy().into_owned()))
         }
         Subject::AgentType => {
             let claimed = caller.map(|caller| caller.agent_type.clone()).filter(|agent_type| !agent_type.is_empty());
-            claimed.or_else(|| from_payload("agent_type"))
+            claimed.map(|claimed| ("caller.agent_type", claimed)).or_else(|| from_payload("agent_type"))
         }
     }
 }

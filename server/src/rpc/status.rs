@@ -49,8 +49,6 @@ pub enum NotJudged {
     TooLarge(usize),
     /// The server shuts down.
     Stopping,
-    /// The peer may not do this.
-    Denied(&'static str),
     /// The caller lacks a label that the selector of a source needs.
     MissingLabel(Lacking),
     /// Nobody knows who calls.
@@ -159,7 +157,6 @@ impl NotJudged {
                 let message = format!("the caller may not do this: no grant in `permissions` gives it `{permission}`");
                 (Code::PermissionDenied, "NOT_PERMITTED", message)
             }
-            Self::Denied(why) => (Code::PermissionDenied, "NOT_PERMITTED", why.to_owned()),
             Self::MissingLabel(lacking) => {
                 told.info.insert("label".to_owned(), cut(lacking.label.to_string()));
                 told.info.insert("tier".to_owned(), lacking.tier.to_string());

@@ -50,6 +50,11 @@ fn law_11_what_cannot_be_one_event_is_refused() {
             ("tool_call.params_json", "is not JSON: duplicate key `a` at line 1 column 12"),
         ],
     );
+    // Terminals take the second set of control characters for commands too.
+    check_refused(
+        v1::TriggerRequest { tool_call: Some(call("Ba\u{85}sh", "{}")), ..pre_tool_use("{}") },
+        &[("tool_call.tool", "holds control characters: \"Ba\\u{85}sh\"")],
+    );
     check_refused(pre_tool_use("[1]"), &[("tool_call.params_json", "is an array, not an object")]);
     check_refused(
         v1::TriggerRequest { tool_call: Some(call("", "{}")), ..pre_tool_use("{}") },
@@ -123,6 +128,21 @@ fn subjects_come_from_where_the_table_says() {
     assert_eq!(subject("SubagentStop", r#"{"agent_type":"a"}"#, "b"), Some("b".to_owned()));
     assert_eq!(subject("SubagentStop", r#"{"agent_type":"a"}"#, ""), Some("a".to_owned()));
     assert_eq!(subject("Stop", r#"{"source":"startup"}"#, ""), None);
+}
+
+#[test]
+fn a_subject_that_is_too_long_is_named_by_its_field() {
+    let long = "x".repeat(513);
+    let caller = Some(v1::Caller { agent_type: long.clone(), ..v1::Caller::default() });
+    let request = |payload: String, caller| v1::TriggerRequest {
+        event: "SubagentStop".to_owned(),
+        payload_json: payload,
+        caller,
+        ..v1::TriggerRequest::default()
+    };
+    let expected = "what matchers test in it has 513 bytes, at most 512 are taken";
+    check_refused(request(String::new(), caller), &[("caller.agent_type", expected)]);
+    check_refused(request(format!(r#"{{"agent_type":"{long}"}}"#), None), &[("payload_json", expected)]);
 }
 
 #[test]
