@@ -145,6 +145,20 @@ fn every_file_belongs_to_a_room_or_a_corridor() {
     assert_eq!(lost.collect::<Vec<_>>(), Vec::<String>::new());
 }
 
+/// What stands in the first column of the table of the walk, in order.
+fn told() -> Vec<String> {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../ARCHITECTURE.md")).unwrap();
+    let (_, section) = page.split_once("\n## The walk of one call\n").unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let cells = section.lines().filter_map(|line| line.strip_prefix("| `")?.split(" |").next());
+    cells.flat_map(|cell| cell.trim_end_matches('`').split("`, `").map(str::to_owned)).collect()
+}
+
+#[test]
+fn the_architecture_tells_the_walk_as_it_is() {
+    assert_eq!(told(), ROOMS);
+}
+
 #[test]
 fn pure_rooms_have_no_io_no_clock_no_async_and_no_tonic() {
     let mut wrong = Vec::new();

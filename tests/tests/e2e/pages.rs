@@ -4,6 +4,7 @@
 mod files;
 mod links;
 mod lists;
+mod places;
 mod tables;
 
 use std::{
@@ -36,16 +37,21 @@ pub(super) fn page(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap()
 }
 
-/// Every page that belongs to the repository, those that are new included.
-fn pages() -> Vec<String> {
+/// Every file that belongs to the repository and whose path is like this, those that are new included.
+fn listed(like: &str) -> Vec<String> {
     let mut git = std::process::Command::new("git");
-    git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.md"]).current_dir(root());
+    git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard", like]).current_dir(root());
     let output = git.output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    let listed = String::from_utf8(output.stdout).unwrap();
-    let pages = listed.split_terminator('\0').filter(|path| root().join(path).is_file());
-    let mut pages = pages.map(str::to_owned).collect::<Vec<_>>();
-    pages.sort_unstable();
+    let files = String::from_utf8(output.stdout).unwrap();
+    let files = files.split_terminator('\0').filter(|path| root().join(path).is_file());
+    let mut files = files.map(str::to_owned).collect::<Vec<_>>();
+    files.sort_unstable();
+    files
+}
+
+fn pages() -> Vec<String> {
+    let pages = listed("*.md");
     assert!(pages.len() > 50, "{pages:?}");
     pages
 }
