@@ -7,8 +7,8 @@
 //!
 //! Linux only. Elsewhere there is no [`Helper`], and what needs one is refused.
 //!
-//! Read on in this order: `words` (how a confinement travels) → `helper` (both ends) → `setup` → `landlock`; and
-//! `accounts` (users by name).
+//! Read on in this order: `words` (how a confinement travels) → `helper` (both ends) → `setup` → `landlock` → `sockets`;
+//! and `accounts` (users by name).
 
 mod accounts;
 mod helper;
@@ -16,6 +16,8 @@ mod helper;
 mod landlock;
 #[cfg(target_os = "linux")]
 mod setup;
+#[cfg(target_os = "linux")]
+mod sockets;
 mod words;
 
 use std::path::PathBuf;
@@ -65,7 +67,8 @@ pub struct ResourceLimits {
 }
 
 /// What Landlock leaves of files and TCP; all else is denied. Scopes (signals and abstract unix sockets of others) are
-/// closed where the kernel knows them.
+/// closed where the kernel knows them. With it goes a filter of system calls (seccomp), which denies what Landlock does not
+/// see of sockets: those that are not of TCP (pairs apart), and `io_uring`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Landlock {
     /// A kernel that cannot do all of it is no reason not to run.
@@ -78,9 +81,10 @@ pub struct Landlock {
     pub write: Vec<PathBuf>,
     /// The same for the directory that the program starts in.
     pub write_here: bool,
-    /// TCP ports that may be connected to.
+    /// TCP ports that may be connected to. Where there is one, there may also be sockets of UDP, to look names up.
     pub connect: Vec<u16>,
-    /// TCP ports that may be bound; 0 stands for the range that the system takes free ones from.
+    /// TCP ports that may be bound; 0 stands for the range that the system takes free ones from. Where there is one, the
+    /// program may also listen without binding: the system then chooses the port.
     pub bind: Vec<u16>,
 }
 

@@ -46,9 +46,6 @@ const SYSTEM: [&str; 28] = [
     "/etc/ssl/openssl.cnf",
 ];
 
-/// The version of Landlock from which on it can do all that a list names.
-const WHOLE_LANDLOCK: i32 = 4;
-
 /// How commands are held in, as the settings have it and this machine can.
 #[derive(Debug)]
 pub struct Holding {
@@ -60,6 +57,8 @@ pub struct Holding {
     landlock_for: LandlockFor,
     /// The version of Landlock that the kernel offers.
     offered: Option<i32>,
+    /// Why a list cannot be held to wholly. Empty: it can, or nobody asks for it.
+    lacks: String,
     /// What is readable under Landlock for all of them.
     system: Vec<PathBuf>,
     scratch: Option<Scratch>,
@@ -88,13 +87,14 @@ impl Holding {
         }
         let directories = settings.path.split(':').filter(|entry| entry.starts_with('/'));
         let is_empty = settings.working_directory == WorkingDirectory::Empty;
-        let holding = Self {
+        let mut holding = Self {
             helper: Helper::open(),
             all: Confinement { account, limits: limits(settings), landlock: None },
             no_new_privileges: settings.no_new_privileges,
             landlock: settings.landlock,
             landlock_for: settings.landlock_for,
             offered: landlock_version(),
+            lacks: String::new(),
             system: SYSTEM.into_iter().chain(directories).map(PathBuf::from).collect(),
             scratch: is_empty
                 .then(|| Scratch { parent: temporary, owner: account.map(|account| (account.user, account.group)) }),
@@ -107,6 +107,12 @@ impl Holding {
         if !of_all.is_empty() {
             let helper = holding.helper.as_ref().map_err(|why| refused(why.clone()))?;
             helper.check(&of_all, settings.no_new_privileges).map_err(refused)?;
+        }
+        if holding.landlock != LandlockUse::Off {
+            let whole = Confinement { landlock: Some(Landlock::default()), ..Confinement::default() };
+            let tried = holding.helper.as_ref().map_err(Clone::clone);
+            let tried = tried.and_then(|helper| helper.check(&whole, settings.no_new_privileges));
+            holding.lacks = tried.err().unwrap_or_default();
         }
         Ok(holding)
     }
@@ -121,6 +127,7 @@ impl Holding {
             landlock: LandlockUse::Off,
             landlock_for: LandlockFor::Listed,
             offered: None,
+            lacks: String::new(),
             system: Vec::new(),
             scratch: None,
             home: None,
@@ -157,17 +164,16 @@ impl Holding {
             add("working directory ", &WorkingDirectory::Empty.name());
         }
         let offered = self.offered.map_or_else(|| "none".to_owned(), |version| format!("version {version}"));
-        let is_whole = self.offered.is_some_and(|version| version >= WHOLE_LANDLOCK);
         let whom = match self.landlock_for {
             LandlockFor::Listed => "commands with an `allow` list",
             LandlockFor::All => "all commands",
         };
+        let lacks = &self.lacks;
         let landlock = match self.landlock {
             LandlockUse::Off => "`allow` lists hold nobody".to_owned(),
-            LandlockUse::Required if is_whole => format!("holds {whom}"),
-            LandlockUse::Required => format!("{whom} do not run"),
-            LandlockUse::BestEffort if is_whole => format!("holds {whom}"),
-            LandlockUse::BestEffort => format!("holds {whom} in part or not at all"),
+            _ if lacks.is_empty() => format!("holds {whom}, their sockets by seccomp"),
+            LandlockUse::Required => format!("{whom} do not run ({lacks})"),
+            LandlockUse::BestEffort => format!("holds {whom} in part or not at all ({lacks})"),
         };
         add("landlock: ", &format_args!("kernel {offered}, setting {}, {landlock}", self.landlock.name()));
         line

@@ -262,6 +262,42 @@ async fn landlock_stops_a_listening_port_and_a_connection() {
 }
 
 #[tokio::test]
+async fn landlock_keeps_commands_from_one_another() {
+    if !kernel_offers_landlock().await {
+        return;
+    }
+    let (_, commands) = as_somebody();
+    let holds_signals = hookd_confine::landlock_version().is_some_and(|version| version >= 6);
+    let secret = format!("of-another-{}", std::process::id());
+    let script = "for p in /proc/[0-9]*; do tr '\\0' '\\n' < $p/environ 2>/dev/null | grep ^OTHERS_SECRET=; done; \
+                  kill -s 0 $(cat ../out/pid) && echo may signal";
+    let keeps = "echo $$ > ../out/pid; exec sleep 3000";
+    let keeps = with(sh(keeps), json!({ "env": { "OTHERS_SECRET": secret }, "allow": { "write": ["../out"] } }));
+    for (more, expected) in [(json!({}), true), (json!({ "allow": { "read": ["../out"] } }), false)] {
+        let builder = Hookd::builder()
+            .managed(json!([
+                with(rule("keeps", "Notification", keeps.clone()), json!({ "async": true })),
+                rule("after it", "SessionEnd", with(sh(script), more)),
+            ]))
+            .file("out/pid", "")
+            .settings(json!({ "commands": commands }));
+        for (path, mode) in [("", 0o711), ("out", 0o777), ("out/pid", 0o666)] {
+            fs::set_permissions(builder.path(path), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let hookd = builder.start().await;
+        hookd.trigger(event("Notification")).await;
+        eventually("it runs", async || {
+            fs::read_to_string(hookd.path("out/pid")).unwrap().ends_with('\n').then_some(())
+        })
+        .await;
+        let result = only(&hookd).await;
+        let output = result.output();
+        let may_signal = expected || !holds_signals;
+        assert_eq!((output.contains(&secret), output.contains("may signal")), (expected, may_signal), "{result:?}");
+    }
+}
+
+#[tokio::test]
 async fn limits_of_processor_time_and_memory_stop_what_uses_them_up() {
     let hookd = hookd(&[
         ("spins", with(sh("while :; do :; done"), json!({ "timeout": 60_000 }))),
@@ -305,6 +341,12 @@ async fn what_is_set_is_what_a_command_has_and_readiness_says_so() {
         "address space (bytes) 1073741824; cpu time (s) 7; open files 33; processes 40000; file size (bytes) 2097152";
     let expected = format!("no new privileges: yes; {as_whom}{limits}; landlock: kernel ");
     assert!(line.starts_with(&expected), "{line}");
+    if kernel_offers_landlock().await {
+        assert!(
+            line.ends_with(", setting required, holds commands with an `allow` list, their sockets by seccomp"),
+            "{line}"
+        );
+    }
     let logged = hookd.log_lines().into_iter().find(|line| line["message"] == "commands are held in").unwrap();
     assert_eq!(logged["how"], line);
 }

@@ -1,0 +1,169 @@
+//! Sockets that Landlock does not see, by a filter of system calls (seccomp).
+//!
+//! Landlock looks at TCP, where a port is bound or connected to by name. Ways around that: transports beside TCP that speak to
+//! the same ports (MPTCP), a connection that begins with its first bytes (TCP Fast Open), a port that is listened on
+//! without having been bound, and sockets of other kinds. And the filter has a way around it too, `io_uring`.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BackendError as Error, BpfProgram, SeccompAction, SeccompCmpArgLen::Dword, SeccompCmpOp, SeccompCondition,
+    SeccompFilter, SeccompRule, TargetArch, apply_filter,
+};
+
+use crate::Landlock;
+
+const AF_INET: u64 = 2;
+const AF_INET6: u64 = 10;
+const SOCK_STREAM: u64 = 1;
+const SOCK_DGRAM: u64 = 2;
+/// What of the second argument of `socket` is the type; the rest are flags.
+const SOCK_TYPE: u64 = 0xf;
+const TCP: u64 = 6;
+const UDP: u64 = 17;
+const MSG_FASTOPEN: u64 = 0x2000_0000;
+
+/// What a call that is kept back fails with, as one that Landlock keeps back does.
+const EACCES: u32 = 13;
+
+/// Sockets of this thread, and of what it becomes and starts, are held to what `wanted` names.
+pub(crate) fn restrict(wanted: &Landlock) -> Result<(), String> {
+    let cannot = |error: &dyn std::fmt::Display| format!("system calls cannot be filtered here: {error}");
+    let program = filter(wanted).map_err(|error| cannot(&error))?;
+    match apply_filter(&program) {
+        Err(error) if !wanted.best_effort => Err(cannot(&error)),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+fn filter(wanted: &Landlock) -> Result<BpfProgram, Error> {
+    let arch = TargetArch::try_from(std::env::consts::ARCH)?;
+    SeccompFilter::new(calls(wanted)?, SeccompAction::Allow, SeccompAction::Errno(EACCES), arch)?.try_into()
+}
+
+/// The system calls that are kept back, by their numbers, and when: always where there is no rule.
+fn calls(wanted: &Landlock) -> Result<BTreeMap<i64, Vec<SeccompRule>>, Error> {
+    let mut calls = BTreeMap::from([
+        (libc::SYS_socket, sockets(!wanted.connect.is_empty())?),
+        (libc::SYS_sendto, vec![fast_open(3)?]),
+        (libc::SYS_sendmsg, vec![fast_open(2)?]),
+        (libc::SYS_sendmmsg, vec![fast_open(3)?]),
+        (libc::SYS_io_uring_setup, always()),
+    ]);
+    if wanted.bind.is_empty() {
+        calls.insert(libc::SYS_listen, always());
+    }
+    calls.extend(x32().map(|call| (call, always())));
+    Ok(calls)
+}
+
+/// The sockets that cannot be made: all but those of TCP, and of UDP where names may have to be looked up.
+fn sockets(with_udp: bool) -> Result<Vec<SeccompRule>, Error> {
+    let is_type = |kind| argument(1, SeccompCmpOp::MaskedEq(SOCK_TYPE), kind);
+    let is_not = |at, value| argument(at, SeccompCmpOp::Ne, value);
+    let protocols = |kind, own| SeccompRule::new(vec![is_type(kind)?, is_not(2, 0)?, is_not(2, own)?]);
+    let mut rules =
+        vec![SeccompRule::new(vec![is_not(0, AF_INET)?, is_not(0, AF_INET6)?])?, protocols(SOCK_STREAM, TCP)?];
+    if with_udp {
+        rules.push(protocols(SOCK_DGRAM, UDP)?);
+    }
+    // There is no condition for bits that differ.
+    let others = (0..=SOCK_TYPE).filter(|kind| *kind != SOCK_STREAM && !(with_udp && *kind == SOCK_DGRAM));
+    for kind in others {
+        rules.push(SeccompRule::new(vec![is_type(kind)?])?);
+    }
+    Ok(rules)
+}
+
+/// A call whose flags, the argument at this place, connect with the first bytes.
+fn fast_open(flags: u8) -> Result<SeccompRule, Error> {
+    SeccompRule::new(vec![argument(flags, SeccompCmpOp::MaskedEq(MSG_FASTOPEN), MSG_FASTOPEN)?])
+}
+
+fn argument(at: u8, is: SeccompCmpOp, value: u64) -> Result<SeccompCondition, Error> {
+    SeccompCondition::new(at, Dword, is, value)
+}
+
+/// Whatever its arguments are.
+fn always() -> Vec<SeccompRule> {
+    Vec::new()
+}
+
+/// The same calls by the numbers of x32, which count as this architecture's: nothing that is run here has them.
+fn x32() -> [i64; 6] {
+    const X32: i64 = 0x4000_0000;
+    // socket, sendto, listen, io_uring_setup, sendmsg, sendmmsg
+    [41, 44, 50, 425, 518, 538].map(|call| X32 | call)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        net::{SocketAddrV4, TcpListener},
+        num::NonZeroU32,
+        thread,
+    };
+
+    use rustix::{
+        io::Errno,
+        net::{AddressFamily, Protocol, SendFlags, SocketFlags, SocketType, bind, listen, sendto, socket, socketpair},
+    };
+
+    use super::*;
+
+    const INET: AddressFamily = AddressFamily::INET;
+    const STREAM: SocketType = SocketType::STREAM;
+    const DGRAM: SocketType = SocketType::DGRAM;
+
+    fn made(family: AddressFamily, kind: SocketType, protocol: u32) -> Result<(), Errno> {
+        socket(family, kind, NonZeroU32::new(protocol).map(Protocol::from_raw)).map(drop)
+    }
+
+    /// What does not get through on a thread that is held to `wanted`.
+    fn kept_back(wanted: Landlock) -> Vec<&'static str> {
+        let to = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = to.local_addr().unwrap();
+        let try_all = move || {
+            restrict(&wanted).unwrap();
+            let tcp = || socket(INET, STREAM, None).unwrap();
+            [
+                ("tcp", made(INET, STREAM, 0)),
+                ("tcp by name, of IPv6", made(AddressFamily::INET6, STREAM, 6)),
+                ("mptcp", made(INET, STREAM, 262)),
+                ("sctp", made(INET, STREAM, 132)),
+                ("udp", made(INET, DGRAM, 0)),
+                ("ping", made(INET, DGRAM, 1)),
+                ("raw", made(INET, SocketType::RAW, 1)),
+                ("packets", made(AddressFamily::PACKET, SocketType::RAW, 0)),
+                ("netlink", made(AddressFamily::NETLINK, SocketType::RAW, 0)),
+                ("unix", made(AddressFamily::UNIX, STREAM, 0)),
+                ("a pair", socketpair(AddressFamily::UNIX, STREAM, SocketFlags::CLOEXEC, None).map(drop)),
+                ("binding", bind(tcp(), &SocketAddrV4::new([127, 0, 0, 1].into(), 0))),
+                ("fast open", sendto(tcp(), b"x", SendFlags::from_bits_retain(0x2000_0000), &to).map(drop)),
+                ("listening unbound", listen(tcp(), 1)),
+            ]
+        };
+        let tried = thread::spawn(try_all).join().unwrap();
+        tried.into_iter().filter(|(_, result)| *result == Err(Errno::ACCESS)).map(|(what, _)| what).collect()
+    }
+
+    #[test]
+    fn only_tcp_is_left_and_udp_where_names_are_looked_up() {
+        let nothing = Landlock::default();
+        let others = ["raw", "packets", "netlink", "unix", "fast open"];
+        let with = |first: &[&'static str], last: &[&'static str]| [first, &others, last].concat();
+        assert_eq!(kept_back(nothing.clone()), with(&["mptcp", "sctp", "udp", "ping"], &["listening unbound"]));
+        let connects = Landlock { connect: vec![443], ..nothing.clone() };
+        assert_eq!(kept_back(connects), with(&["mptcp", "sctp", "ping"], &["listening unbound"]));
+        let binds = Landlock { bind: vec![0], ..nothing };
+        assert_eq!(kept_back(binds), with(&["mptcp", "sctp", "udp", "ping"], &[]));
+    }
+
+    #[test]
+    fn what_could_do_all_of_it_unseen_is_kept_back_whatever_is_asked_of_it() {
+        let calls = calls(&Landlock { connect: vec![443], bind: vec![0], ..Landlock::default() }).unwrap();
+        for call in [libc::SYS_io_uring_setup, 0x4000_0000 | 41] {
+            assert_eq!(calls.get(&call), Some(&Vec::new()), "{call}");
+        }
+    }
+}
