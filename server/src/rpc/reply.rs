@@ -10,8 +10,8 @@ use crate::model::{
 };
 
 /// The answer of at most `limit` bytes. One that would be larger loses outputs and patches first, lowest tier first,
-/// then outputs of the event, notes and results, never verdict, reason or final rewrite: those have to fit, as
-/// [`crate::combine::oversized`] sees to.
+/// then outputs of the event, notes and results, never verdict, reason or final rewrite: those have to fit,
+/// which `combine` has seen to.
 #[must_use]
 pub fn reply(trigger: &Trigger, decision: Decision, limit: usize) -> v1::TriggerResponse {
     let mut message = convert(trigger, decision);
