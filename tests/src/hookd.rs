@@ -201,12 +201,17 @@ impl Hookd {
 
     /// Posts JSON in HTTP/2, on a connection of its own.
     pub async fn post_http2(&self, path: &str, body: &str) -> HttpAnswer {
+        self.post_http2_as(path, "application/json", body).await
+    }
+
+    /// As [`Self::post_http2`], of another kind of content.
+    pub async fn post_http2_as(&self, path: &str, content_type: &str, body: &str) -> HttpAnswer {
         let stream = TokioIo::new(TcpStream::connect(self.address()).await.unwrap());
         let (mut sender, connection) =
             hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
         let connection = tokio::spawn(connection);
         let request = hyper::Request::post(format!("http://{}{path}", self.address()))
-            .header("content-type", "application/json")
+            .header("content-type", content_type)
             .body(Full::new(Bytes::copy_from_slice(body.as_bytes())));
         let answer = within("an answer", sender.send_request(request.unwrap())).await.unwrap();
         let (head, body) = answer.into_parts();

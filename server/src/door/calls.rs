@@ -47,11 +47,15 @@ where
     }
 }
 
-/// Whether a request is a call of gRPC. The names of the services that there are need no look at the headers.
+/// Whether a request is a call of gRPC. It has to say so, whatever its path: a web page can have a browser send any other
+/// kind of content anywhere without being asked first.
 fn is_grpc<B>(request: &Request<B>) -> bool {
-    let path = request.uri().path();
-    let of_ours = || path.starts_with("/hookd.v1.") || path.starts_with("/grpc.");
-    request.version() == Version::HTTP_2 && (of_ours() || says_grpc(request.headers()))
+    request.version() == Version::HTTP_2 && says_grpc(request.headers())
+}
+
+/// Whether a path is one of gRPC's services that there are.
+pub(super) fn is_of_grpc(path: &str) -> bool {
+    path.starts_with("/hookd.v1.") || path.starts_with("/grpc.")
 }
 
 /// Whether the headers are those of a call of gRPC.
@@ -64,9 +68,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_of_grpc_are_told_by_version_and_path_or_content_type() {
+    fn calls_of_grpc_are_told_by_version_and_content_type() {
         let cases = [
-            (Version::HTTP_2, "/hookd.v1.HookService/Trigger", None, true),
+            (Version::HTTP_2, "/hookd.v1.HookService/Trigger", Some("application/grpc"), true),
+            (Version::HTTP_2, "/hookd.v1.HookService/Trigger", None, false),
+            (Version::HTTP_2, "/hookd.v1.AdminService/Reload", Some("text/plain"), false),
             (Version::HTTP_2, "/grpc.health.v1.Health/Check", Some("application/grpc"), true),
             (Version::HTTP_2, "/other.Service/Method", Some("application/grpc+proto"), true),
             (Version::HTTP_2, "/v1/trigger", Some("application/json"), false),

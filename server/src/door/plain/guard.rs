@@ -4,7 +4,7 @@ use tonic::Code;
 
 use super::Hosts;
 use crate::{
-    door::calls::says_grpc,
+    door::calls::{is_of_grpc, says_grpc},
     rpc::json::{self, Reply},
 };
 
@@ -38,6 +38,10 @@ pub(super) fn check(head: &Parts, hosts: &Hosts) -> Result<Route, Refused> {
         return Err(Refused::new(StatusCode::HTTP_VERSION_NOT_SUPPORTED, "HTTP_VERSION", message));
     }
     let host = host(&head.uri, &head.headers, hosts)?;
+    if is_of_grpc(head.uri.path()) {
+        let message = "calls of gRPC need `Content-Type: application/grpc`".to_owned();
+        return Err(Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE", message));
+    }
     let route = route(head.uri.path())?;
     if head.method != Method::POST {
         let message = format!("{} is not served here, use POST", head.method);
@@ -196,12 +200,12 @@ mod tests {
             "/v1/hooks/nobody",
             "/v1/hooks/claude-code/",
             "/v1/hooks/claude%2Dcode",
-            "/hookd.v1.HookService/Trigger",
             "/livez",
         ];
         for path in unknown {
             assert_eq!(post(path), Err((404, "NOT_FOUND")), "{path}");
         }
+        assert_eq!(post("/hookd.v1.HookService/Trigger"), Err((415, "UNSUPPORTED_MEDIA_TYPE")));
         for method in ["GET", "HEAD", "PUT", "OPTIONS", "DELETE", "TRACE"] {
             assert_eq!(checked(method, "/v1/trigger", &[HOST]), Err((405, "METHOD_NOT_ALLOWED")), "{method}");
         }

@@ -140,9 +140,21 @@ async fn what_web_pages_can_send_is_refused_before_anything_is_evaluated() {
         assert!(!answer.headers.iter().any(|(name, _)| name.starts_with("access-control-")), "{answer:?}");
         assert_eq!(answer.header("allow").is_some(), status == 405);
     }
+    // Over HTTP/2, as browsers speak it where there is TLS, gRPC's methods are no way around that.
+    let loads = r#"hookd_reloads_total{result="good"}"#;
+    let before = hookd.metric(loads).await;
+    for (path, kind) in [
+        ("/hookd.v1.HookService/Trigger", "text/plain"),
+        ("/hookd.v1.AdminService/Reload", "application/x-www-form-urlencoded"),
+        ("/hookd.v1.AdminService/Reload", "multipart/form-data"),
+    ] {
+        let answer = hookd.post_http2_as(path, kind, "\0\0\0\0\0").await;
+        assert_eq!(error(&answer), (415, "UNSUPPORTED_MEDIA_TYPE".to_owned()), "{path} {kind}");
+    }
+    assert_eq!(hookd.metric(loads).await, before, "nothing is loaded");
     let lines = hookd.log_lines();
     assert!(lines.iter().all(|line| line["message"] != "decided"), "nothing is evaluated");
-    for (status, count) in [("permission_denied", 5.0), ("invalid_argument", 5.0)] {
+    for (status, count) in [("permission_denied", 5.0), ("invalid_argument", 8.0)] {
         let series = format!(r#"hookd_calls_total{{event="",verdict="",tier="",status="{status}"}}"#);
         assert_eq!(hookd.metric(&series).await, count, "{series}");
     }
