@@ -30,7 +30,7 @@ type Name = (NameKind, String);
 /// Whom this certificate is about.
 ///
 /// # Errors
-/// [`Unproven::Certificate`] where it has no name that is taken, or more than one SPIFFE id;
+/// [`Unproven::Certificate`] where it has no name that is taken, or another URI beside a SPIFFE id;
 /// [`Unproven::Conflict`] where its names give a label two values.
 pub(super) fn certified(
     certificate: &CertificateDer<'_>,
@@ -43,7 +43,7 @@ pub(super) fn certified(
     Ok(Certified { identity: Arc::new(identity(&names, settings)?), until_ms })
 }
 
-/// URIs and DNS names of its alternative names, then common names. `None`: one of them cannot be read.
+/// URIs and DNS names of its alternative names, then what stands in its subject. `None`: one of them cannot be read.
 fn names(certificate: &X509Certificate<'_>) -> Option<Vec<Name>> {
     let (mut names, mut hosts) = (Vec::new(), Vec::new());
     for extension in certificate.extensions() {
@@ -63,19 +63,24 @@ fn names(certificate: &X509Certificate<'_>) -> Option<Vec<Name>> {
         }
     }
     names.append(&mut hosts);
-    for name in certificate.subject().iter_common_name() {
-        names.push((NameKind::CommonName, name.as_str().ok()?.to_owned()));
+    let subject = certificate.subject();
+    let common_names = subject.iter_common_name().map(|name| (NameKind::CommonName, name));
+    let organizations = subject.iter_organization().map(|name| (NameKind::Organization, name));
+    let units = subject.iter_organizational_unit().map(|name| (NameKind::OrganizationalUnit, name));
+    for (kind, name) in common_names.chain(organizations).chain(units) {
+        names.push((kind, name.as_str().ok()?.to_owned()));
     }
     Some(names)
 }
 
 fn identity(names: &[Name], settings: &CertificateSettings) -> Result<Identity, Unproven> {
-    // The standard of SPIFFE: with two ids it is about nobody.
-    if names.iter().filter(|(kind, name)| *kind == NameKind::Uri && name.starts_with("spiffe://")).count() > 1 {
-        return Err(Unproven::Certificate("has more than one SPIFFE id"));
+    // The standard of SPIFFE: with another URI beside the id it is about nobody.
+    let uris = || names.iter().filter(|(kind, _)| *kind == NameKind::Uri).map(|(_, uri)| uri);
+    if uris().any(|uri| is_spiffe(uri)) && uris().count() > 1 {
+        return Err(Unproven::Certificate("has another URI beside its SPIFFE id"));
     }
     let named = if settings.names.is_empty() {
-        names.first().ok_or(Unproven::Certificate("has no name"))?
+        names.iter().find(|(kind, _)| kind.is_of_one()).ok_or(Unproven::Certificate("has no name"))?
     } else {
         let taken =
             |pattern: &crate::settings::NamePattern| names.iter().find(|(kind, name)| pattern.matches(*kind, name));
@@ -105,6 +110,11 @@ fn identity(names: &[Name], settings: &CertificateSettings) -> Result<Identity, 
     Ok(Identity { name: format!("{}{name}", kind.prefix()), labels: labels.into_iter().collect::<Labels>() })
 }
 
+/// Whether a URI is a SPIFFE id. Schemes are the same in any case.
+fn is_spiffe(uri: &str) -> bool {
+    uri.split_once(':').is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("spiffe"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,7 +129,8 @@ mod tests {
     }
 
     fn names(names: &[&str]) -> Vec<Name> {
-        let kinds = [NameKind::Uri, NameKind::Dns, NameKind::CommonName];
+        let kinds =
+            [NameKind::Uri, NameKind::Dns, NameKind::CommonName, NameKind::Organization, NameKind::OrganizationalUnit];
         let name = |text: &&str| {
             kinds.into_iter().find_map(|kind| Some((kind, text.strip_prefix(kind.prefix())?.to_owned()))).unwrap()
         };
@@ -130,9 +141,10 @@ mod tests {
     fn names_and_labels_are_taken_by_the_patterns() {
         type Case<'c> = (&'c [&'c str], &'c [&'c str], Result<(&'c str, Option<&'c str>), Unproven>);
         let spiffe = "uri:spiffe://example.org/ns/a/sa/x";
-        let tenant: &[(&str, &[&str])] = &[("tenant", &["uri:spiffe://example.org/ns/{}/sa/*", "cn:{}"])];
+        let tenant: &[(&str, &[&str])] = &[("tenant", &["uri:spiffe://example.org/ns/{}/sa/*", "cn:{}", "o:team {}"])];
         let refused = |why| Err(Unproven::Certificate(why));
-        let cases: [Case<'_>; 10] = [
+        let two = refused("has another URI beside its SPIFFE id");
+        let cases: [Case<'_>; 17] = [
             (&[spiffe], &[], Ok((spiffe, Some("a")))),
             (&[spiffe, "cn:a"], &[], Ok((spiffe, Some("a")))),
             (&[spiffe, "cn:b"], &[], Err(Unproven::Conflict("tenant".to_owned()))),
@@ -144,7 +156,18 @@ mod tests {
                 &["uri:spiffe://example.org/**"],
                 refused("has none of the names that are taken here"),
             ),
-            (&[spiffe, "uri:spiffe://example.org/ns/b/sa/x"], &[], refused("has more than one SPIFFE id")),
+            (&[spiffe, "uri:spiffe://example.org/ns/b/sa/x"], &[], two.clone()),
+            (&["uri:SPIFFE://example.org/ns/b/sa/x", spiffe], &[], two.clone()),
+            (&["uri:https://example.org", spiffe], &["uri:spiffe://example.org/**"], two),
+            (
+                &["uri:https://example.org", "uri:https://example.com", "cn:b"],
+                &[],
+                Ok(("uri:https://example.org", Some("b"))),
+            ),
+            (&["dns:h.example.org", "o:team c", "o:all", "ou:team d"], &[], Ok(("dns:h.example.org", Some("c")))),
+            (&["dns:h.example.org", "o:team c", "o:team d"], &[], Err(Unproven::Conflict("tenant".to_owned()))),
+            (&["o:team c", "cn:c"], &[], Ok(("cn:c", Some("c")))),
+            (&["o:team c"], &[], refused("has no name")),
             (&[], &[], refused("has no name")),
             (&["cn:a\nb"], &[], refused("has a name that is too long, or holds control characters")),
         ];

@@ -4,8 +4,8 @@ use regex::Regex;
 
 /// A pattern of one kind of name: `uri:spiffe://example.org/ns/{}/sa/*`.
 ///
-/// `*` stands for one part of the name (of a URI all but `/`, of a DNS name all but `.`, of a common name all), `**` for
-/// any text; neither for nothing. `{}` is a `*` that is taken out. Everything else stands for itself.
+/// `*` stands for one part of the name (of a URI all but `/`, of a DNS name all but `.`, of what stands in the subject all),
+/// `**` for any text; neither for nothing. `{}` is a `*` that is taken out. Everything else stands for itself.
 #[derive(Debug, Clone)]
 pub struct NamePattern {
     text: String,
@@ -22,9 +22,15 @@ pub enum NameKind {
     Dns,
     /// The common name of the subject.
     CommonName,
+    /// An organisation of the subject.
+    Organization,
+    /// An organisational unit of the subject.
+    OrganizationalUnit,
 }
 
 impl NameKind {
+    const ALL: [Self; 5] = [Self::Uri, Self::Dns, Self::CommonName, Self::Organization, Self::OrganizationalUnit];
+
     /// How patterns and names of identities begin that are of this kind.
     #[must_use]
     pub fn prefix(self) -> &'static str {
@@ -32,7 +38,15 @@ impl NameKind {
             Self::Uri => "uri:",
             Self::Dns => "dns:",
             Self::CommonName => "cn:",
+            Self::Organization => "o:",
+            Self::OrganizationalUnit => "ou:",
         }
+    }
+
+    /// Whether it is of one holder: organisations and their units are of many, so they give labels and no name.
+    #[must_use]
+    pub fn is_of_one(self) -> bool {
+        matches!(self, Self::Uri | Self::Dns | Self::CommonName)
     }
 }
 
@@ -42,9 +56,11 @@ impl NamePattern {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str, takes: bool) -> Result<Self, &'static str> {
-        let kinds = [NameKind::Uri, NameKind::Dns, NameKind::CommonName];
-        let kind = kinds.into_iter().find(|kind| text.starts_with(kind.prefix()));
-        let kind = kind.ok_or("does not begin with uri:, dns: or cn:")?;
+        let kind = NameKind::ALL.into_iter().find(|kind| text.starts_with(kind.prefix()));
+        let kind = kind.ok_or("does not begin with uri:, dns:, cn:, o: or ou:")?;
+        if !takes && !kind.is_of_one() {
+            return Err("is of many: o: and ou: are for labels only");
+        }
         let pattern = text.strip_prefix(kind.prefix()).filter(|rest| !rest.is_empty()).ok_or("holds no name")?;
         match (takes, pattern.matches("{}").count()) {
             (true, 1) | (false, 0) => {}
@@ -56,7 +72,7 @@ impl NamePattern {
         let part = match kind {
             NameKind::Uri => "[^/]+",
             NameKind::Dns => "[^.]+",
-            NameKind::CommonName => ".+",
+            NameKind::CommonName | NameKind::Organization | NameKind::OrganizationalUnit => ".+",
         };
         let regex = regex::escape(&pattern).replace(r"\*\*", ".+").replace(r"\*", part);
         let regex = regex.replace(r"\{\}", &format!("({part})"));
@@ -112,6 +128,10 @@ mod tests {
             ("dns:{}.agents.example.org", NameKind::Dns, "a.agentsXexample.org", None),
             ("cn:agent {}", NameKind::CommonName, "agent of a.b/c", Some("of a.b/c")),
             ("cn:{}", NameKind::CommonName, "a\nb", None),
+            ("o:team {}", NameKind::Organization, "team a.b/c", Some("a.b/c")),
+            ("o:{}", NameKind::OrganizationalUnit, "a", None),
+            ("ou:{}", NameKind::OrganizationalUnit, "a", Some("a")),
+            ("ou:{}", NameKind::CommonName, "a", None),
         ];
         for (pattern, kind, name, expected) in cases {
             assert_eq!(NamePattern::parse(pattern, true).unwrap().taken(kind, name), expected, "{pattern} {name}");
@@ -123,7 +143,9 @@ mod tests {
     #[test]
     fn what_is_no_pattern_is_told() {
         let wrong = |text: &str, takes| NamePattern::parse(text, takes).unwrap_err();
-        assert_eq!(wrong("spiffe://x/{}", true), "does not begin with uri:, dns: or cn:");
+        assert_eq!(wrong("spiffe://x/{}", true), "does not begin with uri:, dns:, cn:, o: or ou:");
+        assert_eq!(wrong("o:a", false), "is of many: o: and ou: are for labels only");
+        assert_eq!(wrong("ou:**", false), "is of many: o: and ou: are for labels only");
         assert_eq!(wrong("cn:", false), "holds no name");
         assert_eq!(wrong("cn:x", true), "does not have `{}` once, for what becomes the label");
         assert_eq!(wrong("cn:{}{}", true), "does not have `{}` once, for what becomes the label");

@@ -144,7 +144,7 @@ fn what_is_wrong_with_the_rest_is_told() {
     refused("identity: { anonymous: yes }", "s.yaml: identity.anonymous: \"yes\" is not loopback, allow or deny");
     refused(
         "identity: { certificates: { labels: { tenant: \"spiffe://x/{}\" } } }",
-        "s.yaml: identity.certificates.labels.tenant: \"spiffe://x/{}\" does not begin with uri:, dns: or cn:",
+        "s.yaml: identity.certificates.labels.tenant: \"spiffe://x/{}\" does not begin with uri:, dns:, cn:, o: or ou:",
     );
     refused(
         "identity: { tokens_file: /etc/tokens }",

@@ -12,7 +12,7 @@ use super::{claims, closed, issuer, refusal, unauthenticated};
 fn asking(ours: &Authority, theirs: &Authority) -> HookdBuilder {
     let certificates = json!({
         "names": ["uri:spiffe://example.org/**", "dns:*.agents.example.org"],
-        "labels": { "tenant": ["uri:spiffe://example.org/ns/{}/**", "cn:tenant {}"] },
+        "labels": { "tenant": ["uri:spiffe://example.org/ns/{}/**", "cn:tenant {}", "o:tenant {}"] },
     });
     theirs
         .ask_for(ours.server().serve(closed()))
@@ -51,9 +51,14 @@ async fn callers_are_known_by_the_names_in_their_certificates_and_by_no_others()
         params.extended_key_usages = client("spiffe://x/y").extended_key_usages;
         params
     };
-    let of_tenant = |name: &str, tenant: &str| {
+    let of_tenant = |name: &str, kind: DnType, tenant: &str| {
         let mut params = host(name);
-        params.distinguished_name.push(DnType::CommonName, format!("tenant {tenant}"));
+        params.distinguished_name.push(kind, format!("tenant {tenant}"));
+        theirs.issue(&params)
+    };
+    let with_another_uri = {
+        let mut params = client("spiffe://example.org/ns/a/sa/bot");
+        params.subject_alt_names.extend(client("https://example.org/").subject_alt_names);
         theirs.issue(&params)
     };
     let cases = [
@@ -62,16 +67,18 @@ async fn callers_are_known_by_the_names_in_their_certificates_and_by_no_others()
         (theirs.client("spiffe://evil.org/ns/a/sa/bot"), unauthenticated("CERTIFICATE")),
         (theirs.client("spiffe://example.org.evil.org/ns/a/sa/bot"), unauthenticated("CERTIFICATE")),
         (two_ids, unauthenticated("CERTIFICATE")),
-        (of_tenant("h1.agents.example.org", "a"), Ok("of-a".to_owned())),
-        (of_tenant("h1.agents.example.org", "b"), Ok(String::new())),
-        (of_tenant("h1.example.org", "a"), unauthenticated("CERTIFICATE")),
+        (with_another_uri, unauthenticated("CERTIFICATE")),
+        (of_tenant("h1.agents.example.org", DnType::CommonName, "a"), Ok("of-a".to_owned())),
+        (of_tenant("h1.agents.example.org", DnType::CommonName, "b"), Ok(String::new())),
+        (of_tenant("h1.agents.example.org", DnType::OrganizationName, "a"), Ok("of-a".to_owned())),
+        (of_tenant("h1.example.org", DnType::CommonName, "a"), unauthenticated("CERTIFICATE")),
     ];
     for (shown, expected) in &cases {
         assert_eq!(asked(&hookd, &ours, Some(shown), None).await, *expected, "{}", shown.certificate);
     }
     assert_eq!(asked(&hookd, &ours, None, None).await, unauthenticated("NO_PROOF"));
     let counted = |result| format!("hookd_authentications_total{{proof=\"certificate\",result=\"{result}\"}}");
-    assert_eq!((hookd.metric(&counted("ok")).await, hookd.metric(&counted("certificate")).await), (4.0, 4.0));
+    assert_eq!((hookd.metric(&counted("ok")).await, hookd.metric(&counted("certificate")).await), (5.0, 5.0));
 }
 
 #[tokio::test]
