@@ -15,7 +15,10 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::{net::TcpStream, process::Child};
+use tokio::{
+    net::{TcpStream, UdpSocket},
+    process::Child,
+};
 use tonic::{IntoRequest, Status, transport::Channel};
 use tower::util::BoxCloneService;
 
@@ -223,6 +226,15 @@ impl Hookd {
             headers: head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
             body: String::from_utf8(body.to_vec()).unwrap(),
         }
+    }
+
+    /// Where it can be reached, if it listens on all addresses, by connections that it takes for another machine's: under
+    /// this machine's own address. `None`: this machine has loopback alone, and so no peers elsewhere.
+    pub async fn address_as_from_elsewhere(&self) -> Option<SocketAddr> {
+        // No packet is sent: it only asks which address of ours leads out.
+        let outside = UdpSocket::bind("0.0.0.0:0").await.unwrap();
+        outside.connect("192.0.2.1:9").await.ok()?;
+        Some((outside.local_addr().unwrap().ip(), self.address().port()).into())
     }
 
     /// Asks its admin HTTP server for a page: status and body.

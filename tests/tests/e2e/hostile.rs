@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    net::Ipv4Addr,
     os::unix::fs::{lchown, symlink},
     time::Duration,
 };
@@ -142,10 +143,14 @@ async fn headers_are_bounded() {
     connection.send_message(1, &[]).await;
     let end = Frame::Headers { stream: 1, end: true };
     assert_eq!(connection.until(|frame| *frame == end || *frame == Frame::GoAway).await, Some(end));
+    // It came through: its message is what was refused.
+    let read = r#"hookd_calls_total{event="",verdict="",tier="",status="invalid_argument"}"#;
+    assert_eq!(hookd.metric(read).await, 1.0);
     // More than that: this call is refused, or the connection ends.
     connection.send(&RawHttp2::call_with_long_header(3, TRIGGER, 40 << 10, true)).await;
     let refused = connection.until(|frame| matches!(frame, Frame::Headers { stream: 3, .. } | Frame::GoAway)).await;
     assert!(matches!(refused, None | Some(Frame::Headers { end: true, .. } | Frame::GoAway)), "{refused:?}");
+    assert_eq!(hookd.metric(read).await, 1.0);
     // Headers without end.
     let mut endless = RawHttp2::idle(hookd.address()).await;
     while endless.try_send(&RawHttp2::call_with_long_header(1, TRIGGER, 4 << 20, false)).await {}
@@ -169,6 +174,33 @@ async fn connections_over_the_limit_are_closed_at_once() {
     drop(held);
     gauge(&hookd, "hookd_connections", 0.0).await;
     serves(&hookd).await;
+}
+
+#[tokio::test]
+async fn connections_of_one_address_keep_nobody_else_out() {
+    let limits = json!({ "limits": { "connections": 8, "connections_of_one_address": 2 } });
+    let hookd = guarded().settings(limits).settings(json!({ "listen": "0.0.0.0:0", "plaintext": "allow" }));
+    let hookd = hookd.start().await;
+    let Some(elsewhere) = hookd.address_as_from_elsewhere().await else { return };
+    let mut held = [RawHttp2::idle(elsewhere).await, RawHttp2::idle(elsewhere).await];
+    for refused in 1..4 {
+        let mut one_more = RawHttp2::silent(elsewhere).await;
+        one_more.try_send(PREFACE).await;
+        one_more.closed().await;
+        let counted = r#"hookd_refused_connections_total{limit="address"}"#;
+        assert_eq!(hookd.metric(counted).await, f64::from(refused));
+    }
+    // Those of this machine have no bound but that of all.
+    let loopback = (Ipv4Addr::LOCALHOST, elsewhere.port()).into();
+    let mut local = Vec::new();
+    for _ in 0..4 {
+        local.push(RawHttp2::idle(loopback).await);
+    }
+    // One that goes makes room for another.
+    held[0] = RawHttp2::silent(loopback).await;
+    gauge(&hookd, "hookd_connections", 6.0).await;
+    let _again = RawHttp2::idle(elsewhere).await;
+    assert_eq!(hookd.metric(r#"hookd_refused_connections_total{limit="all"}"#).await, 0.0);
 }
 
 #[tokio::test]

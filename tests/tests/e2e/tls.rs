@@ -16,7 +16,7 @@ use hookd_tests::{
     v1::Verdict,
     within,
 };
-use rustls::{AlertDescription, CertificateError, Error, version::TLS12, version::TLS13};
+use rustls::{AlertDescription, CertificateError, Error, HandshakeKind, version::TLS12, version::TLS13};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -380,6 +380,33 @@ async fn another_client_ca_holds_for_new_connections() {
     assert_eq!(refusal(&of_old, hookd.address()).await, alert(AlertDescription::UnknownCA));
     assert_eq!(asks(&of_new, &hookd).await, Verdict::Block);
     open.trigger(ask()).await.expect("a connection that is open lives on");
+}
+
+#[tokio::test]
+async fn no_session_is_resumed_so_each_connection_is_held_against_what_is_in_force() {
+    let (ours, theirs) = (Authority::new(), Authority::new());
+    let hookd =
+        ours.server().serve(Hookd::builder().managed(blocks())).settings(json!({ "tls": { "min_version": "1.2" } }));
+    let hookd = theirs.ask_for(hookd).start().await;
+    let good = theirs.client(SPIFFE);
+    for version in [&TLS13, &TLS12] {
+        let caller = ours.caller().showing(&good).speaking(&[version]).offering(&["http/1.1"]);
+        // One configuration, in which a caller remembers sessions.
+        let config = Arc::new(caller.config());
+        for _ in 0..3 {
+            let stream = tokio::net::TcpStream::connect(hookd.address()).await.unwrap();
+            let connector = tokio_rustls::TlsConnector::from(Arc::clone(&config));
+            let mut stream = connector.connect("localhost".try_into().unwrap(), stream).await.unwrap();
+            // Tickets come with the first answer.
+            let body = r#"{"event":"PreToolUse","toolCall":{"tool":"Bash","params":{}}}"#;
+            let request = hookd_tests::RawHttp1::post("/v1/trigger", "Connection: close\r\n", body);
+            stream.write_all(&request).await.unwrap();
+            let mut answer = String::new();
+            within("an answer", stream.read_to_string(&mut answer)).await.unwrap();
+            assert!(answer.contains(r#""verdict":"block""#), "{answer}");
+            assert_eq!(stream.get_ref().1.handshake_kind(), Some(HandshakeKind::Full));
+        }
+    }
 }
 
 #[tokio::test]
