@@ -141,7 +141,9 @@ pub(crate) fn compile(text: &str, format: Format, context: &mut Context<'_>) -> 
         }
         Ok(node) if claude::is_agents(&node) => claude::compile(&node, context, &mut draft, &mut issues),
         Ok(node) => match FILE.check(&node, KeyPath::Top, &mut issues) {
-            Some(fields) if issues.errors() == 0 => content(fields, context, &mut draft, &mut issues),
+            Some(fields) if issues.errors() == 0 || can_be_used(fields, context) => {
+                content(fields, context, &mut draft, &mut issues);
+            }
             _ => draft.broken = true,
         },
         Err(issue) => {
@@ -153,6 +155,12 @@ pub(crate) fn compile(text: &str, format: Format, context: &mut Context<'_>) -> 
     issues.list.sort_by_key(|issue| issue.place);
     draft.issues = issues.list;
     draft
+}
+
+/// Whether the rules of a file count although something beside them is wrong: below team that is named, and no reason to
+/// lose what they deny.
+fn can_be_used(fields: Fields<'_>, context: &Context<'_>) -> bool {
+    !context.tier.is_central() && fields.node("hooks").is_some_and(|hooks| matches!(hooks.value, Tree::List(_)))
 }
 
 /// Takes out the rules that the settings do not let the tier have.

@@ -329,6 +329,25 @@ fn case_054_one_bad_entry_leaves_the_good_ones_below_team() {
 }
 
 #[test]
+fn case_054_what_is_wrong_beside_the_rules_of_a_file_takes_none_of_them_below_team() {
+    let text = format!(r#"{{"version":1,"mode":"shadwo","hooks":[{}]}}"#, rule("a"));
+    let problems = [
+        "hooks.json:1:2: version: unknown key `version`, a rule file has `$schema`, `description`, `metadata`, `mode`, `hooks`, `defaults`",
+        "hooks.json:1:21: mode: must be `enforce` or `shadow`, not the string \"shadwo\", did you mean `shadow`",
+    ];
+    let mut place = Place::new();
+    place.source(Tier::Shared, "hooks.json", true);
+    place.write("hooks.json", &text);
+    place.check(&["a"], SourceState::Partial, &problems);
+    assert_eq!(place.load().catalog.unwrap().rules[0].mode, Mode::Enforce, "nothing is widened");
+
+    let mut place = Place::new();
+    place.source(Tier::Team, "hooks.json", true);
+    place.write("hooks.json", &text);
+    place.check_refused(&problems);
+}
+
+#[test]
 fn case_055_the_same_text_in_two_sources_stays_two_rules() {
     let mut place = Place::new();
     place.write("one/hooks.json", &hooks(&["same"]));
