@@ -11,7 +11,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 pub use hookd_rules::{Catalog, LoadSettings, Problem, Severity, Source};
-use hookd_rules::{Load, Memory};
+use hookd_rules::{Load, Memory, SourceState};
 use tokio::sync::watch as channel;
 
 pub use self::watch::{Watch, WatchTimes};
@@ -210,19 +210,30 @@ impl Shared {
             }
             None => Arc::clone(&before),
         };
-        ReloadReport {
-            is_refused,
-            changed: revision != before,
-            revision,
-            sources: load.sources,
-            problems: load.problems,
-        }
+        let sources = if is_refused { self.as_before(load.sources) } else { load.sources };
+        ReloadReport { is_refused, changed: revision != before, revision, sources, problems: load.problems }
     }
 
     /// A load that failed before any source was read.
     fn refused(&self, message: String) -> ReloadReport {
-        let sources = self.lock_state().report.sources.clone();
-        ReloadReport { revision: Arc::clone(&self.current.load().revision), sources, ..ReloadReport::refused(message) }
+        let current = self.current.load();
+        let sources = self.as_before(current.sources.clone());
+        ReloadReport { revision: Arc::clone(&current.revision), sources, ..ReloadReport::refused(message) }
+    }
+
+    /// Sources of a load that was refused as a whole: of each counts what an earlier load made of it, whether the error
+    /// is its own or another's.
+    fn as_before(&self, mut sources: Vec<Source>) -> Vec<Source> {
+        let current = self.current.load();
+        for source in &mut sources {
+            let before = current.sources.iter().find(|before| before.tier == source.tier && before.path == source.path);
+            source.rules = before.map_or(0, |before| before.rules);
+            let was_absent = before.is_none_or(|before| before.state == SourceState::Absent);
+            if !(source.state == SourceState::Absent && was_absent) {
+                source.state = SourceState::Stale;
+            }
+        }
+        sources
     }
 }
 

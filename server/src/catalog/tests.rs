@@ -58,6 +58,38 @@ async fn law_10_a_broken_reload_leaves_the_catalog_in_force() {
 }
 
 #[tokio::test]
+async fn law_10_of_a_refused_reload_every_source_is_told_as_it_is_in_force() {
+    let root = tempfile::tempdir().unwrap();
+    let path = |name: &str| root.path().join(name);
+    let sources = [(Tier::Managed, "managed.json"), (Tier::Local, "local.json"), (Tier::Shared, "shared.json")];
+    let read_settings = {
+        let sources = sources.map(|(tier, name)| (tier, path(name)));
+        move || {
+            let mut settings = LoadSettings::default();
+            for (tier, path) in sources.clone() {
+                let source = SourceSettings { path, optional: tier == Tier::Shared, selector: None };
+                settings.tiers.get_mut(tier).sources = vec![source];
+            }
+            Ok(settings)
+        }
+    };
+    fs::write(path("managed.json"), rule("Stop", "one")).unwrap();
+    fs::write(path("local.json"), rule("Stop", "one")).unwrap();
+    let live = Live::start(read_settings).await.unwrap();
+    fs::write(path("managed.json"), "{").unwrap();
+    fs::write(path("local.json"), r#"{"hooks": []}"#).unwrap();
+    let told = |report: &ReloadReport| {
+        let sources = report.sources.iter().map(|source| (source.state, source.rules, source.errors.len()));
+        sources.collect::<Vec<_>>()
+    };
+    let stale = |errors| (SourceState::Stale, 1, errors);
+    assert_eq!(told(&*live.reload().await), [stale(1), stale(0), (SourceState::Absent, 0, 0)]);
+    fs::write(path("managed.json"), rule("Stop", "one")).unwrap();
+    let loaded = |rules| (SourceState::Loaded, rules, 0);
+    assert_eq!(told(&*live.reload().await), [loaded(1), loaded(0), (SourceState::Absent, 0, 0)]);
+}
+
+#[tokio::test]
 async fn law_10_a_start_fails_on_what_a_reload_would_refuse() {
     let root = tempfile::tempdir().unwrap();
     let file = root.path().join("rules.json");

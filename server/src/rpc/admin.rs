@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::SystemTime};
 
 use hookd_proto::v1::{self, admin_service_server::AdminService};
-use hookd_rules::{Catalog, Event, Mode, OnError, Policy, Rule, Severity, Source, SourceState, Tier, Timing};
+use hookd_rules::{Catalog, Event, Mode, OnError, Policy, Rule, Source, SourceState, Tier, Timing};
 use tonic::{Request, Response, Status};
 
 use super::{
@@ -12,7 +12,7 @@ use super::{
     status::{NotJudged, Violation},
 };
 use crate::{
-    catalog::Live,
+    catalog::{Live, Problem, ReloadReport, Severity},
     drain::Readiness,
     model::Identity,
     select::{self, Explanation},
@@ -50,7 +50,7 @@ impl AdminService for Admin {
             sources: report.sources.iter().map(source).collect(),
             rules: count(catalog.rules.len()),
             waiting_for: self.readiness.waiting_for().into_iter().map(str::to_owned).collect(),
-            warnings: report.lines(Severity::Warning).collect(),
+            warnings: warnings(&report),
             tiers: Tier::ALL.into_iter().filter_map(|tier| tier_status(&catalog, tier)).collect(),
         }))
     }
@@ -80,17 +80,12 @@ impl AdminService for Admin {
 
     async fn reload(&self, _request: Request<v1::ReloadRequest>) -> Result<Response<v1::ReloadResponse>, Status> {
         let report = self.live.reload().await;
-        // An error that is about no source (settings that cannot be read) stands with the warnings: nowhere else is
-        // a place for it, and it must not get lost.
-        let sourceless =
-            report.problems.iter().filter(|problem| problem.tier.is_none() && problem.file.as_os_str().is_empty());
-        let errors = sourceless.filter(|problem| problem.severity == Severity::Error).map(ToString::to_string);
         Ok(Response::new(v1::ReloadResponse {
             policy_revision: report.revision.to_string(),
             changed: report.changed,
             ok: report.is_ok(),
             sources: report.sources.iter().map(source).collect(),
-            warnings: errors.chain(report.lines(Severity::Warning)).collect(),
+            warnings: warnings(&report),
         }))
     }
 }
@@ -192,6 +187,14 @@ fn source(source: &Source) -> v1::SourceStatus {
         errors: source.errors.clone(),
         selector: source.selector.as_ref().map(ToString::to_string).unwrap_or_default(),
     }
+}
+
+/// An error that is about no source (settings that cannot be read) stands with the warnings: nowhere else is a place for
+/// it, and it must not get lost.
+fn warnings(report: &ReloadReport) -> Vec<String> {
+    let is_sourceless = |problem: &&Problem| problem.tier.is_none() && problem.file.as_os_str().is_empty();
+    let errors = report.problems.iter().filter(is_sourceless).filter(|problem| problem.severity == Severity::Error);
+    errors.map(ToString::to_string).chain(report.lines(Severity::Warning)).collect()
 }
 
 fn count(count: usize) -> u32 {

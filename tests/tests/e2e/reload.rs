@@ -241,7 +241,9 @@ async fn the_reload_call_tells_errors_by_source_and_the_rest_stays_in_force() {
     assert_eq!((sources[0].0, sources[0].1), (Tier::Managed, v1::SourceState::Stale));
     assert!(sources[0].2[0].starts_with(&format!("{managed}:2:3: hoks: ")), "{sources:?}");
     assert!(sources[0].2[0].contains("did you mean `hooks`"), "{sources:?}");
-    assert_eq!((sources[1].0, sources[1].1), (Tier::Shared, v1::SourceState::Partial));
+    // The whole load was refused: what the file had before is in force, be the error another's.
+    assert_eq!((sources[1].0, sources[1].1), (Tier::Shared, v1::SourceState::Stale));
+    assert_eq!(report.sources.iter().map(|source| source.rules).collect::<Vec<_>>(), [1, 1]);
     assert!(sources[1].2[0].starts_with(&format!("{shared}:2:14: hooks[0]: ")), "{sources:?}");
     assert_eq!((report.ok, report.changed, &report.policy_revision), (false, false, &before.policy_revision));
     let after = hookd.trigger(bash()).await;
