@@ -207,7 +207,7 @@ impl App {
             environment: env::vars_os().collect(),
         };
         let counting = Arc::clone(&recorder);
-        let ended = move |rule: &_, ran: &_| counting.background_ended(rule, ran);
+        let ended = move |rule: &_, trigger: &_, ran: &_| counting.background_ended(rule, trigger, ran);
         let pool = Arc::new(Pool::new(&pool_settings, runner.clone(), secrets, ended)?);
         let rate = settings.bulkheads.tenant_rate;
         let places = Arc::new(Places::new(limits.in_flight, rate, Arc::clone(&recorder)));

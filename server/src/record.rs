@@ -9,7 +9,6 @@ mod traces;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use hookd_rules::Mode;
 use tonic::Code;
 use uuid::Uuid;
 
@@ -27,6 +26,7 @@ use crate::{
     },
 };
 use metrics::Metrics;
+use part::Part;
 
 /// Logs and counts. One for the process, shared by all rooms.
 pub struct Recorder {
@@ -226,14 +226,14 @@ impl Recorder {
         self.metrics.issuer_keys(issuer, if had { "good" } else { "failed" });
     }
 
-    /// A handler in the background ended.
-    pub fn background_ended(&self, rule: &Rule, ran: &Ran) {
-        let mode = if rule.mode == Mode::Shadow { "shadow" } else { "async" };
-        let outcome = match &ran.said {
-            Ok(answer) => Outcome::Gave(answer.verdict),
-            Err(_) => Outcome::Failed,
-        };
-        self.metrics.handlers([(rule, outcome, ran, mode)]);
+    /// A handler in the background, for this event, ended now. The audit trail is not told: its records are decisions.
+    pub fn background_ended(&self, rule: &Arc<Rule>, trigger: &Trigger, ran: &Ran) {
+        let part = Part::in_background(rule, ran);
+        let mode = if part.shadow { "shadow" } else { "async" };
+        self.metrics.handlers([(&**rule, part.outcome, ran, mode)]);
+        if let Some(traces) = &self.traces {
+            traces.background_ended(part, trigger);
+        }
     }
 
     /// Everything in the text form of OpenMetrics.

@@ -1,6 +1,8 @@
 use std::{sync::Arc, time::Duration};
 
-use crate::model::{Failure, Outcome, Rule, RuleResult};
+use hookd_rules::Mode;
+
+use crate::model::{Failure, Outcome, Ran, Rule, RuleResult};
 
 /// One rule's part in a decision, without its texts.
 pub(super) struct Part {
@@ -15,6 +17,24 @@ pub(super) struct Part {
 }
 
 impl Part {
+    /// That of a handler in the background, which has none in the decision.
+    pub(super) fn in_background(rule: &Arc<Rule>, ran: &Ran) -> Self {
+        let outcome = match &ran.said {
+            Ok(answer) => Outcome::Gave(answer.verdict),
+            Err(_) => Outcome::Failed,
+        };
+        Self {
+            rule: Arc::clone(rule),
+            outcome,
+            failure: ran.said.as_ref().err().map(|failed| failed.kind),
+            elapsed: ran.elapsed,
+            ended: None,
+            recheck: false,
+            shadow: rule.mode == Mode::Shadow,
+            forgiven: false,
+        }
+    }
+
     pub(super) fn of(result: &RuleResult) -> Self {
         Self {
             rule: Arc::clone(&result.rule),

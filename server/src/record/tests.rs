@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use hookd_rules::{Answer, Handler, LoadSettings, Matcher, OnError, SourceSettings, Tier, Timing, Verdict};
+use hookd_rules::{Answer, Handler, LoadSettings, Matcher, Mode, OnError, SourceSettings, Tier, Timing, Verdict};
 
 use super::*;
 use crate::{
@@ -213,7 +213,7 @@ fn at_most_500_managed_rules_are_named() {
     let recorder = Recorder::new(DecisionLog::silent(), None);
     let rules = (0..600).map(|n| rule(&format!("rule-{n}"), Tier::Managed, Mode::Enforce)).collect::<Vec<_>>();
     for rule in &rules {
-        recorder.background_ended(rule, &Ran::said(Ok(Arc::default())));
+        recorder.background_ended(rule, &trigger("Stop"), &Ran::said(Ok(Arc::default())));
     }
     let named = samples(&recorder, &["hookd_managed"]);
     assert_eq!(named.len(), 501);

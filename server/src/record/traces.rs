@@ -109,6 +109,47 @@ impl Traces {
             make: Box::new(move || told.spans()),
         });
     }
+
+    /// Takes the end of a handler in the background, if its call has spans: a child of the call's, which may have ended.
+    pub(super) fn background_ended(&self, part: Part, trigger: &Trigger) {
+        let Some(context) = Context::below(&trigger.traceparent).filter(Context::is_sampled) else { return };
+        let (ended, decision_id) = (SystemTime::now(), trigger.decision_id.clone());
+        let make = move || {
+            let began = ended.checked_sub(part.elapsed.unwrap_or_default()).unwrap_or(ended);
+            let mut span = handler(&context, &part, began, ended);
+            span.attributes.push(("hookd.background", SpanValue::Flag(true)));
+            span.attributes.push(("hookd.decision_id", SpanValue::Text(decision_id)));
+            vec![span]
+        };
+        self.exporter.offer(Spans { bytes: SPAN_BYTES, count: 1, make: Box::new(make) });
+    }
+}
+
+/// The span of a handler: `context` says which one it is and where.
+fn handler(context: &Context, part: &Part, began: SystemTime, ended: SystemTime) -> Span {
+    let (rule, failure) = (&part.rule, part.failure.map_or("", Failure::name));
+    let mut attributes = Attributes::default();
+    attributes.text("hookd.rule", &rule.id);
+    attributes.text("hookd.tier", rule.tier.name());
+    attributes.text("hookd.handler", rule.handler.kind());
+    attributes.text("hookd.outcome", part.outcome.name());
+    attributes.text("hookd.failure", failure);
+    attributes.flag("hookd.recheck", part.recheck);
+    attributes.flag("hookd.shadow", part.shadow);
+    attributes.flag("hookd.forgiven", part.forgiven);
+    Span {
+        trace_id: context.trace_id,
+        id: context.span_id,
+        parent: context.parent,
+        is_parent_remote: false,
+        flags: context.flags,
+        name: format!("{} {}", rule.handler.kind(), rule.id),
+        kind: if matches!(rule.handler, Handler::Http(_)) { SpanKind::Client } else { SpanKind::Internal },
+        began,
+        ended,
+        attributes: attributes.0,
+        failure,
+    }
 }
 
 impl Told {
@@ -148,35 +189,10 @@ impl Told {
             let ended = part.ended.unwrap_or(reached);
             let began = ended.saturating_sub(part.elapsed.unwrap_or_default());
             reached = reached.max(ended);
-            spans.push(self.handler(part, began, ended));
+            let below = Context { parent: Some(self.context.span_id), span_id: SpanId::random(), ..self.context };
+            spans.push(handler(&below, part, self.after(began), self.after(ended)));
         }
         spans
-    }
-
-    fn handler(&self, part: &Part, began: Duration, ended: Duration) -> Span {
-        let (rule, failure) = (&part.rule, part.failure.map_or("", Failure::name));
-        let mut attributes = Attributes::default();
-        attributes.text("hookd.rule", &rule.id);
-        attributes.text("hookd.tier", rule.tier.name());
-        attributes.text("hookd.handler", rule.handler.kind());
-        attributes.text("hookd.outcome", part.outcome.name());
-        attributes.text("hookd.failure", failure);
-        attributes.flag("hookd.recheck", part.recheck);
-        attributes.flag("hookd.shadow", part.shadow);
-        attributes.flag("hookd.forgiven", part.forgiven);
-        Span {
-            trace_id: self.context.trace_id,
-            id: SpanId::random(),
-            parent: Some(self.context.span_id),
-            is_parent_remote: false,
-            flags: self.context.flags,
-            name: format!("{} {}", rule.handler.kind(), rule.id),
-            kind: if matches!(rule.handler, Handler::Http(_)) { SpanKind::Client } else { SpanKind::Internal },
-            began: self.after(began),
-            ended: self.after(ended),
-            attributes: attributes.0,
-            failure,
-        }
     }
 
     fn after(&self, time: Duration) -> SystemTime {

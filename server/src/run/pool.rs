@@ -21,7 +21,7 @@ use super::{
     remote,
 };
 use crate::{
-    model::{Failed, Failure, Ran, Rule},
+    model::{Failed, Failure, Ran, Rule, Trigger},
     telemetry::Secrets,
 };
 
@@ -97,7 +97,7 @@ impl Pool {
         settings: &PoolSettings,
         runner: Runner,
         secrets: Secrets,
-        ended: impl Fn(&Rule, &Ran) + Send + Sync + 'static,
+        ended: impl Fn(&Arc<Rule>, &Trigger, &Ran) + Send + Sync + 'static,
     ) -> Result<Self, PoolError> {
         let PoolSettings { commands_path, holding, output_bytes, async_in_flight, http_ca, bulkheads, environment } =
             settings;
@@ -213,7 +213,7 @@ fn is_for_the_agent(rule: &Rule) -> bool {
 }
 
 /// Is told of a handler that ended in the background.
-type Ended = dyn Fn(&Rule, &Ran) + Send + Sync;
+type Ended = dyn Fn(&Arc<Rule>, &Trigger, &Ran) + Send + Sync;
 
 impl Handlers for Pool {
     async fn run(&self, call: Call<'_>) -> Ran {
@@ -252,32 +252,42 @@ impl Handlers for Pool {
                 entered.ended(&ran, true);
             }
             log(&job, &ran, &secrets);
-            ended(&job.rule, &ran);
+            ended(&job.rule, &job.trigger, &ran);
         });
         Ok(())
     }
 }
 
-/// One line for each end, without outputs; for a shadow rule it says what the rule would have given.
+/// One line for each end, without outputs, a warning where it failed: nothing else says so where people look. For a shadow
+/// rule it says what the rule would have given.
 fn log(job: &Job, ran: &Ran, secrets: &Secrets) {
     let (outcome, failure) = match &ran.said {
         Ok(answer) => (answer.verdict.name(), None),
         Err(failed) => ("failed", Some(failed.kind.name())),
     };
     let Job { rule, trigger, .. } = job;
-    tracing::info!(
-        rule = &*rule.id,
-        tier = rule.tier.name(),
-        event = &*trigger.event_name,
-        decision_id = trigger.decision_id,
-        shadow = rule.mode == Mode::Shadow,
-        outcome,
-        failure,
-        dropped = (!ran.dropped.is_empty()).then_some(&*ran.dropped),
-        exit_code = ran.exit_code,
-        elapsed_ms = ran.elapsed.map(|elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)),
-        "handler in the background ended",
-    );
+    macro_rules! line {
+        ($level:ident) => {
+            tracing::$level!(
+                rule = &*rule.id,
+                tier = rule.tier.name(),
+                event = &*trigger.event_name,
+                decision_id = trigger.decision_id,
+                shadow = rule.mode == Mode::Shadow,
+                outcome,
+                failure,
+                dropped = (!ran.dropped.is_empty()).then_some(&*ran.dropped),
+                exit_code = ran.exit_code,
+                elapsed_ms = ran.elapsed.map(|elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)),
+                "handler in the background ended",
+            )
+        };
+    }
+    if failure.is_some() {
+        line!(warn)
+    } else {
+        line!(info)
+    }
     if let Err(failed) = &ran.said {
         tracing::debug!(rule = &*rule.id, decision_id = trigger.decision_id, message = %secrets.mask(&failed.message), "why it failed");
     }

@@ -119,7 +119,7 @@ pub(super) fn pool(
         },
         environment: environment.iter().map(|(name, value)| (name.into(), value.into())).collect(),
     };
-    let ended = move |_: &Rule, ran: &Ran| sender.send(ran.clone()).unwrap();
+    let ended = move |_: &Arc<Rule>, _: &Trigger, ran: &Ran| sender.send(ran.clone()).unwrap();
     (Pool::new(&settings, Runner::new(Capacity::default()), Secrets::default(), ended).unwrap(), receiver)
 }
 

@@ -45,6 +45,14 @@ impl Context {
         }
     }
 
+    /// The context of what goes on for a call beside its answer: a span of its own below the one that `traceparent`, hookd's
+    /// own, names. `None`: it names none.
+    #[must_use]
+    pub fn below(traceparent: &str) -> Option<Self> {
+        let (trace_id, parent, flags) = parse(traceparent)?;
+        Some(Self { trace_id, parent: Some(parent), span_id: SpanId::random(), flags })
+    }
+
     /// The context with the choice of whether its call is recorded, where nobody has made it before: so many of 1,000,000
     /// traces that start here.
     #[must_use]
@@ -154,6 +162,16 @@ mod tests {
         let passed_on = context.to_traceparent();
         assert_eq!(passed_on, format!("00-4bf92f3577b34da6a3ce929d0e0e4736-{}-01", context.span_id));
         assert_eq!(Context::from_header(Some(&passed_on), ID).parent, Some(context.span_id));
+    }
+
+    #[test]
+    fn what_goes_on_beside_an_answer_is_below_its_span() {
+        let call = Context::from_header(Some(PARENT), ID);
+        let (one, other) = (Context::below(&call.to_traceparent()).unwrap(), Context::below(&call.to_traceparent()));
+        let expected = Context { parent: Some(call.span_id), span_id: one.span_id, ..call };
+        assert_eq!(one, expected);
+        assert_ne!(Some(one.span_id), other.map(|other| other.span_id));
+        assert_eq!(Context::below(""), None);
     }
 
     #[test]

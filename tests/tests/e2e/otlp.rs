@@ -284,17 +284,16 @@ async fn a_call_has_a_span_and_so_has_each_handler_that_ran() {
     let (collector, stub) = (Collector::start().await, HttpStub::start(|_| Reply::ok("{}")).await);
     let broken = with(rule("broken", "PreToolUse", sh("exit 1")), json!({ "onError": "allow" }));
     let watch = with(rule("watch", "PreToolUse", decide(json!({ "verdict": "block" }))), json!({ "mode": "shadow" }));
-    let later = with(rule("later", "PreToolUse", sh("true")), json!({ "async": true }));
     let hookd = Hookd::builder()
         .managed(json!([rule("scan", "PreToolUse", http(&stub.url("/scan")))]))
         .local(json!([rule("rewrites", "PreToolUse", decide(json!({ "modifiedParams": { "command": "ls -l" } })))]))
-        .shared(json!([broken, watch, later]))
+        .shared(json!([broken, watch]))
         .settings(json!({ "traces": { "otlp": { "endpoint": collector.url() } } }))
         .start()
         .await;
     let answer = hookd.trigger(traced(pre_tool_use("Bash", json!({ "command": "ls" })), "01")).await;
     let results = answer.results.iter().map(|result| &*result.rule_id).collect::<Vec<_>>();
-    assert_eq!(results, ["scan", "rewrites", "broken", "watch", "later", "scan"]);
+    assert_eq!(results, ["scan", "rewrites", "broken", "watch", "scan"]);
     let spans = collector.wait_for_spans(6).await;
     let whole = spans[0].clone();
     assert!(whole.start_time_unix_nano < whole.end_time_unix_nano);
@@ -318,8 +317,8 @@ async fn a_call_has_a_span_and_so_has_each_handler_that_ran() {
             ("hookd.rule", json!("broken")),
             ("hookd.tier", json!("shared")),
             ("hookd.cause", json!("failure_policy")),
-            ("hookd.considered", json!(5)),
-            ("hookd.matched", json!(5)),
+            ("hookd.considered", json!(4)),
+            ("hookd.matched", json!(4)),
             ("hookd.degraded", json!(true)),
         ]),
         ..Span::default()
@@ -377,6 +376,80 @@ async fn a_call_has_a_span_and_so_has_each_handler_that_ran() {
     let passed_on = format!("00-{TRACE}-{}-01", hex(&whole.span_id));
     assert_eq!(traceparents(&stub), [passed_on.clone(), passed_on]);
     eventually("counts", async || (metric(&hookd, "exported_total", "traces").await == 6.0).then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_handler_in_the_background_has_a_span_below_its_calls() {
+    let (collector, gate) =
+        (Collector::start().await, HttpStub::start(|_| Reply::status("503 Service Unavailable", "")).await);
+    let later = |id: &str, handler: Value| with(rule(id, "Stop", handler), json!({ "async": true }));
+    let shadow = with(rule("shadow", "Stop", sh("echo '{\"blocked\":true}'")), json!({ "mode": "shadow" }));
+    let hookd = Hookd::builder()
+        .managed(json!([later("notify", http(&gate.url("/"))), later("logs", sh("true")), shadow]))
+        .settings(json!({ "traces": { "otlp": { "endpoint": collector.url() } } }))
+        .start()
+        .await;
+    let answer = hookd.trigger(traced(hookd_tests::event("Stop"), "01")).await;
+    let mut spans = collector.wait_for_spans(4).await;
+    let call = spans.remove(spans.iter().position(|span| span.kind == SERVER).unwrap());
+    assert_eq!(call.span_id, bytes(&answer.decision_id)[8..]);
+    spans.sort_by(|one, other| one.name.cmp(&other.name));
+    let background = |rule: &str, kind: &str, outcome: &str, more: &[(&'static str, Value)]| {
+        let mut pairs = vec![
+            ("hookd.rule", json!(rule)),
+            ("hookd.tier", json!("managed")),
+            ("hookd.handler", json!(kind)),
+            ("hookd.outcome", json!(outcome)),
+        ];
+        pairs.extend(more.iter().cloned());
+        pairs.extend([("hookd.background", json!(true)), ("hookd.decision_id", json!(answer.decision_id))]);
+        pairs
+    };
+    let expected = [
+        ("command logs", INTERNAL, "", background("logs", "command", "none", &[])),
+        ("command shadow", INTERNAL, "", background("shadow", "command", "block", &[("hookd.shadow", json!(true))])),
+        (
+            "http notify",
+            CLIENT,
+            "http_status",
+            background("notify", "http", "failed", &[("hookd.failure", json!("http_status"))]),
+        ),
+    ];
+    for (span, (name, kind, failure, pairs)) in spans.iter().zip(&expected) {
+        assert!(span.start_time_unix_nano >= call.start_time_unix_nano, "{name}");
+        assert!(span.end_time_unix_nano > span.start_time_unix_nano, "{name}");
+        let expected = Span {
+            trace_id: bytes(TRACE),
+            span_id: span.span_id.clone(),
+            parent_span_id: call.span_id.clone(),
+            flags: 0x101,
+            name: (*name).to_owned(),
+            kind: *kind,
+            start_time_unix_nano: span.start_time_unix_nano,
+            end_time_unix_nano: span.end_time_unix_nano,
+            attributes: attributes(pairs),
+            status: (!failure.is_empty()).then(|| Status { message: (*failure).to_owned(), code: 2 }),
+            ..Span::default()
+        };
+        assert_eq!(*span, expected);
+    }
+    assert_eq!(spans.len(), 3);
+
+    // Its failure is a warning, and counted.
+    let ended = "handler in the background ended";
+    let logged = hookd.log_lines().into_iter().filter(|line| line["message"] == ended);
+    let mut levels = logged.map(|line| format!("{} {}", line["rule"], line["level"])).collect::<Vec<_>>();
+    levels.sort();
+    assert_eq!(levels, [r#""logs" "INFO""#, r#""notify" "WARN""#, r#""shadow" "INFO""#]);
+    let runs =
+        r#"hookd_handler_runs_total{kind="http",tier="managed",mode="async",outcome="failed",failure="http_status"}"#;
+    assert_eq!(hookd.metric(runs).await, 1.0);
+    // Nobody samples the call: neither is what goes on beside it.
+    hookd.trigger(traced(hookd_tests::event("Stop"), "00")).await;
+    eventually("they have run", async || (hookd.metric(runs).await == 2.0).then_some(())).await;
+    hookd.signal(Signal::TERM);
+    assert_eq!(hookd.wait_exit().await.code(), Some(0));
+    assert_eq!(collector.wait_for_spans(4).await.len(), 4);
 }
 
 fn session(span: &Span) -> String {
