@@ -49,7 +49,7 @@ use crate::{
     },
     run::{BreakerSettings, BulkheadSettings, Holding, HoldingError, Pool, PoolError, PoolSettings},
     settings::{self, Origin, Settings, SettingsError, TlsSettings},
-    telemetry::{self, DecisionLog, Secrets, otlp::OtlpError},
+    telemetry::{self, DecisionLog, Secrets, audit::AuditError, otlp::OtlpError},
 };
 use arguments::Arguments;
 use shutdown::Leaving;
@@ -83,8 +83,8 @@ enum StartError {
     Rules(Box<ReloadReport>),
     #[error(transparent)]
     Tls(#[from] TlsError),
-    #[error(transparent)]
-    Bind(#[from] BindError),
+    #[error("{0}: {1}")]
+    Bind(&'static str, BindError),
     #[error(transparent)]
     Audit(#[from] NoAudit),
     #[error(transparent)]
@@ -128,19 +128,28 @@ pub async fn run(arguments: Arguments) -> Exit {
         Ok(exit) => exit,
         Err(error) => {
             let _ = writeln!(io::stderr(), "{error}");
-            match error {
-                StartError::Settings(_)
-                | StartError::Rules(_)
-                | StartError::Tls(_)
-                | StartError::Identity(_)
-                | StartError::Holding(_) => Exit::Unusable,
-                StartError::Bind(_)
-                | StartError::Audit(_)
-                | StartError::Otlp(_)
-                | StartError::Pool(_)
-                | StartError::Reflection(_)
-                | StartError::Other(_) => Exit::Failed,
-            }
+            error.exit()
+        }
+    }
+}
+
+impl StartError {
+    /// Whether the settings, or files that they name, cannot be used; or the machine has not what they ask for just now.
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Settings(_)
+            | Self::Rules(_)
+            | Self::Tls(_)
+            | Self::Identity(_)
+            | Self::Holding(_)
+            | Self::Otlp(_)
+            | Self::Audit(NoAudit::Key { .. } | NoAudit::Trail(AuditError::Otlp(_)))
+            | Self::Pool(PoolError::Http(_)) => Exit::Unusable,
+            Self::Bind(..)
+            | Self::Audit(NoAudit::Trail(AuditError::File { .. } | AuditError::Thread(_)))
+            | Self::Pool(PoolError::NoRuntime(_))
+            | Self::Reflection(_)
+            | Self::Other(_) => Exit::Failed,
         }
     }
 }
@@ -158,6 +167,7 @@ async fn start(arguments: Arguments) -> Result<Exit, StartError> {
     }
     if arguments.check {
         check::files(&settings)?;
+        holding(&settings).await?;
         let load = settings.for_rules(settings.listens_locally(), environment());
         return Ok(check::check(&load, &mut io::stdout())?);
     }
@@ -179,9 +189,10 @@ impl App {
         };
         let mut listeners = Vec::new();
         for address in &settings.listen {
-            listeners.push(Listener::bind(address).await?);
+            listeners.push(Listener::bind(address).await.map_err(|error| StartError::Bind("listen", error))?);
         }
-        let admin = listener::bind_tcp(settings.admin_listen).await?;
+        let admin = listener::bind_tcp(settings.admin_listen).await;
+        let admin = admin.map_err(|error| StartError::Bind("admin_listen", error))?;
 
         let reload = reload::Reload::start(origin, settings.clone(), environment()).await;
         let live = Live::start(reload.read_settings()).await.map_err(|report| StartError::Rules(Box::new(report)))?;

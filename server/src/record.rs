@@ -10,6 +10,7 @@ mod traces;
 use std::{fmt, sync::Arc, time::Duration};
 
 use tonic::Code;
+use tracing::warn;
 use uuid::Uuid;
 
 pub use audit::{Audit, NoAudit};
@@ -20,7 +21,7 @@ use crate::{
     model::{Decision, Outcome, Ran, Rule, Trigger, Verdict},
     telemetry::{
         DecisionLog,
-        audit::{Held, Trail},
+        audit::{Held, Recorded, Trail},
         call::Call,
         trace::Context,
     },
@@ -179,9 +180,19 @@ impl Recorder {
         self.audit.as_ref().and_then(|audit| audit.decided(trigger, decision, took))
     }
 
-    /// A call was answered with this verdict instead of its decision's, whose record was not written in time.
-    pub fn late(&self, trigger: &Trigger, answered: Verdict) {
-        if let Some(audit) = &self.audit {
+    /// A call was answered with this verdict instead of its decision's, whose record was not written in time: the line of
+    /// the decision is in the log already, and says otherwise.
+    pub fn unrecorded(&self, trigger: &Trigger, answered: Verdict, recorded: Recorded) {
+        warn!(
+            event = %trigger.event_name,
+            decision_id = %trigger.decision_id,
+            answered = answered.name(),
+            "the audit record of a decision could not be written in time"
+        );
+        // It may be written yet.
+        if let Some(audit) = &self.audit
+            && recorded == Recorded::Late
+        {
             audit.late(trigger, answered);
         }
     }

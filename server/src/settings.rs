@@ -299,13 +299,14 @@ impl fmt::Display for SettingsError {
     }
 }
 
-/// The variables of the environment that settings are read from: those that start with `HOOKD__`.
+/// The variables of the environment that settings are read from, which start with `HOOKD__`, and those that may be meant
+/// to be: that start with `HOOKD_`.
 #[must_use]
 pub fn environment(variables: impl IntoIterator<Item = (OsString, OsString)>) -> BTreeMap<String, String> {
     variables
         .into_iter()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
-        .filter(|(name, _)| name.starts_with(read::PREFIX))
+        .filter(|(name, _)| name.starts_with("HOOKD_"))
         .collect()
 }
 

@@ -4,9 +4,12 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
+const EXIT_CODES: &str = "Exit codes: 0 done; 1 it could not serve, or the check found what is wrong with rules; 64 \
+                          arguments, settings, files that they name, or central rules cannot be used; 130 a second signal.";
+
 /// Evaluates the hooks of AI agents for a whole fleet, over gRPC.
 #[derive(Debug, Parser)]
-#[command(name = "hookd", version)]
+#[command(name = "hookd", version, after_help = EXIT_CODES)]
 pub struct Arguments {
     /// Settings file: YAML, JSON or TOML. Variables such as HOOKD__LISTEN win over it.
     #[arg(long, value_name = "FILE")]

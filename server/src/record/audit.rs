@@ -25,7 +25,6 @@ use crate::{
         Secrets,
         audit::{AuditError, Entry, Held, Trail},
         call::Call,
-        otlp::LogExporter,
         trace::is_among,
     },
 };
@@ -77,14 +76,14 @@ impl Audit {
         Ok(Some(Self { trail, redaction: Arc::new(redaction), keep: settings.keep }))
     }
 
-    /// Says whether the files can be used that `settings` name besides the trail itself.
+    /// Says whether the files can be used that `settings` name. None is made.
     ///
     /// # Errors
     /// [`NoAudit`].
     pub fn check(settings: &AuditSettings) -> Result<(), NoAudit> {
         if settings.is_on() {
             key_of(settings)?;
-            LogExporter::check(&settings.otlp).map_err(AuditError::from)?;
+            Trail::check(settings)?;
         }
         Ok(())
     }

@@ -101,8 +101,8 @@ impl<H: Handlers> TriggerService<H> {
     /// Waits for the record of a decision, and makes of the decision what may be answered without.
     async fn wait_for_record(&self, held: Held, trigger: &Trigger, decision: &mut Decision, budget: Budget) {
         let recorded = held.recorded(budget.record_end()).await;
-        if recorded != Recorded::Yes && combine::unrecorded(trigger, decision) && recorded == Recorded::Late {
-            self.recorder.late(trigger, decision.verdict);
+        if recorded != Recorded::Yes && combine::unrecorded(trigger, decision) {
+            self.recorder.unrecorded(trigger, decision.verdict, recorded);
         }
     }
 

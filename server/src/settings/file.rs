@@ -34,8 +34,33 @@ pub(super) fn layer(path: &Path) -> Result<Option<Layer>, String> {
     if let Some(number) = endless_number(&value) {
         return Err(format!("{at}: the number {number} is too large"));
     }
-    let empty = matches!(value, Value::Null);
-    Ok((!empty).then(|| Layer::from_str(&hookd_json::to_text(&value), FileFormat::Json)))
+    match value {
+        Value::Null => Ok(None),
+        Value::Object(_) => Ok(Some(Layer::from_str(&hookd_json::to_text(&value), FileFormat::Json))),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Err(format!("{at}: is {}, expected a table of keys, such as `listen: 127.0.0.1:50051`", kind(&value)))
+        }
+    }
+}
+
+/// What the TOML parser says over several lines, in one that begins as those of the other formats do: with line, column
+/// and what is wrong there.
+pub(super) fn toml_error(text: &str) -> Option<String> {
+    let (line, rest) = text.strip_prefix("TOML parse error at line ")?.split_once(", column ")?;
+    let (column, rest) = rest.split_once('\n')?;
+    let wrong = rest.lines().rev().find(|line| !line.trim().is_empty())?;
+    Some(format!("{line}:{column}: {}", wrong.trim()))
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a table",
+    }
 }
 
 fn endless_number(value: &Value) -> Option<String> {

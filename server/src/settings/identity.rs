@@ -156,10 +156,20 @@ pub(super) fn permissions(top: &mut Section<'_, '_>) -> Vec<Grant> {
         let match_labels = fixed_labels(section, "match_labels");
         let permission = |name: &String| Permission::ALL.into_iter().find(|known| known.name() == name);
         let given = section.peek("may").cloned();
-        let names = section.strings("may", MAY).unwrap_or_default();
-        if names.is_empty() || !names.iter().all(|name| permission(name).is_some()) {
-            section.problem("may", given.as_ref(), &format!("is not {MAY}"));
+        let names = section.strings("may", MAY);
+        match &names {
+            Some(names) => {
+                for name in names.iter().filter(|name| permission(name).is_none()) {
+                    section.problem("may", given.as_ref(), &format!("{name:?} is not trigger, read or reload"));
+                }
+                if names.is_empty() {
+                    section.problem("may", given.as_ref(), &format!("an empty list is not {MAY}"));
+                }
+            }
+            None if given.is_none() => section.problem("may", None, &format!("is missing, expected {MAY}")),
+            None => {}
         }
+        let names = names.unwrap_or_default();
         Some(Grant { match_labels, may: names.iter().filter_map(permission).collect() })
     };
     top.tables("permissions", GRANTS, grant).unwrap_or_else(default_permissions)
@@ -362,8 +372,8 @@ fn algorithms(section: &mut Section<'_, '_>) -> Vec<Algorithm> {
 fn fixed_labels(section: &mut Section<'_, '_>, key: &'static str) -> Labels {
     let labels = section.map(key, LABELS, |label, value| {
         check_label(label)?;
-        let value = text(value).filter(|text| is_label_value(text)).map(str::to_owned);
-        value.ok_or_else(|| "the value of a label is a text without control characters".to_owned())
+        let label = text(value).filter(|text| is_label_value(text)).map(str::to_owned);
+        label.ok_or_else(|| format!("{} is not a text without control characters", shown_value(value)))
     });
     labels.unwrap_or_default().into_iter().collect()
 }

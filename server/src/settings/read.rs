@@ -9,6 +9,7 @@ use std::{
 
 use config::{Config, Environment, Map, Value, ValueKind};
 use hookd_rules::{AskFallback, DeferFallback, Fallbacks, Mode, ModifyFallback, OnError, PerTier, Tier};
+use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
 use super::{
     DrainSettings, Http2Settings, Limits, Listen, LogFormat, LogSettings, ServerCommands, Settings, SettingsError,
@@ -30,7 +31,7 @@ const ADDRESSES: &str = "an address or a list of them, such as 127.0.0.1:50051, 
 pub struct Origin {
     /// The settings file: YAML, JSON or TOML by extension. `None`: there is none.
     pub file: Option<PathBuf>,
-    /// The variables of the environment that start with `HOOKD__`: see [`super::environment`].
+    /// The variables of the environment that start with `HOOKD_`: see [`super::environment`].
     pub environment: BTreeMap<String, String>,
     /// Where relative paths start that stand in no file.
     pub working_directory: PathBuf,
@@ -47,7 +48,23 @@ pub(super) fn read(origin: &Origin) -> Result<Settings, SettingsError> {
     };
     let table = merged(file.as_deref(), &origin.environment).map_err(|message| SettingsError::new(vec![message]))?;
     let settings = resolve(Section::top(&reading, table), &origin.working_directory);
+    reading.problems.borrow_mut().extend(mistaken_variables(&origin.environment, &settings));
     reading.finish(settings)
+}
+
+/// Variables that are settings but for their second underscore. Whatever else begins with `HOOKD_` is somebody else's: the
+/// clients', or Kubernetes' for a service of that name.
+fn mistaken_variables(environment: &BTreeMap<String, String>, settings: &Settings) -> Vec<String> {
+    let tree = super::print::tree(settings);
+    let keys = tree.as_object().into_iter().flat_map(|keys| keys.keys()).map(|key| key.to_uppercase());
+    let keys = keys.collect::<Vec<_>>();
+    let meant = |name: &str| {
+        let rest = name.strip_prefix("HOOKD_").filter(|rest| !rest.starts_with('_'))?;
+        let key = rest.split_once("__").map_or(rest, |(key, _)| key);
+        keys.iter().any(|known| known == key).then(|| format!("{PREFIX}{rest}"))
+    };
+    let message = |name: &String| Some(format!("environment {name}: is no setting, did you mean {}", meant(name)?));
+    environment.keys().filter_map(message).collect()
 }
 
 /// The layers as one table; the error is one line.
@@ -63,8 +80,9 @@ fn merged(file: Option<&Path>, environment: &BTreeMap<String, String>) -> Result
         .add_source(Environment::with_prefix("HOOKD").separator("__").source(Some(environment)))
         .build()
         .map_err(|error| {
-            let error = error.to_string().replace('\n', " ");
-            file.map_or_else(|| error.clone(), |path| format!("{}: {error}", path.display()))
+            let error = error.to_string();
+            let Some(path) = file.map(Path::display) else { return error };
+            super::file::toml_error(&error).map_or_else(|| format!("{path}: {error}"), |at| format!("{path}:{at}"))
         })?;
     match merged.cache.kind {
         ValueKind::Table(table) => Ok(table),
@@ -77,9 +95,11 @@ fn resolve(mut top: Section<'_, '_>, working_directory: &Path) -> Settings {
     let listen_value = top.peek("listen").cloned();
     let listen = listen(&mut top).unwrap_or_else(|| vec![Listen::Tcp(loopback(50051))]);
     let hosts = hosts(&mut top);
+    let admin_value = top.peek("admin_listen").cloned();
     let admin_listen = top
         .read("admin_listen", |value| text(value)?.parse().ok(), "an address, such as 127.0.0.1:8081")
         .unwrap_or_else(|| loopback(8081));
+    taken_twice(&top, &listen, listen_value.as_ref(), admin_listen, admin_value.as_ref());
     let (tls, plaintext) = tls::transport(&mut top, &listen, listen_value.as_ref());
     let limits = limits(top.section("limits"));
     let tiers = tiers(top.section("tiers"), working_directory, limits.max_handler_timeout);
@@ -159,6 +179,28 @@ fn listen(top: &mut Section<'_, '_>) -> Option<Vec<Listen>> {
         top.problem("listen", None, &format!("an empty list is not {ADDRESSES}"));
     }
     Some(addresses)
+}
+
+/// Addresses that hookd would find taken by itself.
+fn taken_twice(
+    top: &Section<'_, '_>,
+    listen: &[Listen],
+    listen_value: Option<&Value>,
+    admin_listen: SocketAddr,
+    admin_value: Option<&Value>,
+) {
+    let is_one = |address: &Listen| !matches!(address, Listen::Tcp(address) if address.port() == 0);
+    for (at, address) in listen.iter().enumerate().filter(|(_, address)| is_one(address)) {
+        if listen.iter().take(at).any(|other| other == address) {
+            top.problem("listen", listen_value, &format!("{address} stands there twice"));
+        }
+    }
+    let admin = Listen::Tcp(admin_listen);
+    if is_one(&admin) && listen.contains(&admin) {
+        let message =
+            format!("{admin} is an address of `listen` as well, expected one of its own, such as 127.0.0.1:8081");
+        top.problem("admin_listen", admin_value, &message);
+    }
 }
 
 fn hosts(top: &mut Section<'_, '_>) -> Vec<String> {
@@ -302,5 +344,8 @@ pub(super) fn search_path(value: &Value) -> Option<String> {
 }
 
 fn log_filter(value: &Value) -> Option<String> {
-    text(value).filter(|filter| tracing_subscriber::EnvFilter::try_new(filter).is_ok()).map(str::to_owned)
+    // A word alone would be taken for a target, so that a mistyped level silences everything.
+    let is_level = |directive: &str| directive.trim().parse::<LevelFilter>().is_ok();
+    let is_meant = |filter: &&str| filter.split(',').all(|one| one.contains(['=', '[']) || is_level(one));
+    text(value).filter(is_meant).filter(|filter| EnvFilter::try_new(filter).is_ok()).map(str::to_owned)
 }

@@ -560,6 +560,20 @@ fn what_is_wrong_is_told_with_key_value_and_what_is_right() {
         "log: { filter: \"a=b=c\" }",
         "s.yaml: log.filter: \"a=b=c\" is not a log filter, such as info or info,hookd=debug",
     );
+    refused(
+        "log: { filter: wran }",
+        "s.yaml: log.filter: \"wran\" is not a log filter, such as info or info,hookd=debug",
+    );
+    refused(
+        "listen: [ \"127.0.0.1:1\", \"unix:/h\", \"127.0.0.1:1\", \"unix:/h\", \"127.0.0.1:0\", \"127.0.0.1:0\" ]",
+        "s.yaml: listen: 127.0.0.1:1 stands there twice\n\
+         s.yaml: listen: unix:/h stands there twice",
+    );
+    refused(
+        "admin_listen: 127.0.0.1:50051",
+        "s.yaml: admin_listen: 127.0.0.1:50051 is an address of `listen` as well, expected one of its own, such as \
+         127.0.0.1:8081",
+    );
     refused("fallbacks: { modify: allow }", "s.yaml: fallbacks.modify: \"allow\" is not block");
     refused("limits: 5", "s.yaml: limits: `5` is not a table of keys");
 }
@@ -581,6 +595,15 @@ fn a_wrong_variable_is_named() {
         "environment HOOKD__LIMITS__CHILDREN: \"many\" is not a whole number from 1 to 1000000, such as 64\n\
          environment HOOKD__LOGS: unknown key, did you mean `log`"
     );
+    let mistaken = [("HOOKD_LISTEN", "127.0.0.1:1"), ("HOOKD_LIMITS__CHILDREN", "2")];
+    assert_eq!(
+        read("s.yaml", "# nothing", &mistaken).unwrap_err(),
+        "environment HOOKD_LIMITS__CHILDREN: is no setting, did you mean HOOKD__LIMITS__CHILDREN\n\
+         environment HOOKD_LISTEN: is no setting, did you mean HOOKD__LISTEN"
+    );
+    // Those of clients, and of Kubernetes where a service is called `hookd` or `hookd-audit`.
+    let others = [("HOOKD_ADDRESS", "x"), ("HOOKD_PORT", "tcp://10.0.0.1:1"), ("HOOKD_AUDIT_SERVICE_HOST", "10.0.0.1")];
+    assert_eq!(read("s.yaml", "# nothing", &others), read("s.yaml", "# nothing", &[]));
 }
 
 #[test]
@@ -594,7 +617,12 @@ fn files_that_are_no_settings_are_refused() {
         read("s.json", r#"{"limits": {"children": 1e999}}"#, &[]).unwrap_err(),
         "s.json: the number 1e999 is too large"
     );
-    assert_eq!(read("s.yaml", "- a\n", &[]).unwrap_err(), "s.yaml: invalid type: sequence, expected a map");
+    assert_eq!(
+        read("s.yaml", "- a\n", &[]).unwrap_err(),
+        "s.yaml: is a list, expected a table of keys, such as `listen: 127.0.0.1:50051`"
+    );
+    assert_eq!(read("s.toml", "[limits\n", &[]).unwrap_err(), "s.toml:1:8: unclosed table, expected `]`");
+    assert_eq!(read("s.toml", "[limits]\nchildren = 1\nchildren = 2\n", &[]).unwrap_err(), "s.toml:3:1: duplicate key");
     assert_eq!(
         read("s.yaml", "a: b: c\n", &[]).unwrap_err(),
         "s.yaml:1:5: mapping values are not allowed in this context"

@@ -181,6 +181,17 @@ impl Trail {
         Ok(Self(shared))
     }
 
+    /// Whether a trail could begin. Nothing is written or made.
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    pub fn check(settings: &AuditSettings) -> Result<(), AuditError> {
+        if let Some(path) = settings.file.path.clone() {
+            file::Lines::check(&path).map_err(|error| AuditError::File { path, error })?;
+        }
+        Ok(LogExporter::check(&settings.otlp)?)
+    }
+
     /// Takes the record of a decision. `None`: its answer may leave now.
     #[must_use]
     pub fn decided(&self, entry: Entry) -> Option<Held> {

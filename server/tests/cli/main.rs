@@ -69,26 +69,26 @@ fn check_finds_the_files_without_which_no_server_starts() {
     for (settings, file, content, code, told) in [
         ("identity: { tokens_file: tokens.yaml }", "tokens.yaml", "tokens: 7", 64, "expected tokens: [ { name: ci, "),
         (&format!("identity: {{ issuers: [ {{ {issuer} }} ] }}"), "keys.json", "{}", 64, "has no list `keys`"),
-        ("http_handlers: { ca: ca.pem }", "ca.pem", "x", 1, "it holds no certificate"),
+        ("http_handlers: { ca: ca.pem }", "ca.pem", "x", 64, "it holds no certificate"),
         (
             "audit: { stdout: true, parameters: hashed, hash_key_file: key }",
             "key",
             "short",
-            1,
+            64,
             "cannot use the key of hashes: 5 bytes are not 16 to 4096",
         ),
         (
             "audit: { otlp: { endpoint: \"http://127.0.0.1:1\", headers_file: headers } }",
             "headers",
             "x",
-            1,
+            64,
             "line 1 is not `Name: value`",
         ),
         (
             "traces: { otlp: { endpoint: \"https://127.0.0.1:1\", ca: ca.pem } }",
             "ca.pem",
             "x",
-            1,
+            64,
             "no certificates in PEM",
         ),
     ] {
@@ -110,6 +110,28 @@ fn check_finds_the_files_without_which_no_server_starts() {
             assert_eq!(checked.0, code, "{settings}");
         }
     }
+}
+
+#[test]
+fn check_finds_what_this_machine_has_not() {
+    let folder = Folder::new();
+    for (settings, code, expected) in [
+        ("commands: { user: no-such-user }", 64, "no-such-user"),
+        ("audit: { file: { path: gone/a.jsonl } }", 1, "gone/a.jsonl: cannot write the audit file: No such file"),
+        ("audit: { file: { path: . } }", 1, "cannot write the audit file: not a regular file"),
+    ] {
+        folder.write("hookd.yaml", &format!("{settings}\nlisten: 127.0.0.1:0\nadmin_listen: 127.0.0.1:0\n"));
+        let check = run(&folder, &["--config", "hookd.yaml", "--check"], &[]);
+        assert_eq!((check.0, check.1.as_str()), (code, ""), "{settings}: {}", check.2);
+        assert!(check.2.contains(expected) && check.2.lines().count() == 1, "{settings}: {}", check.2);
+        let start = run(&folder, &["--config", "hookd.yaml"], &[]);
+        // Before it, a start has logged that there are no rules.
+        assert_eq!((start.0, start.2.lines().last()), (code, check.2.lines().last()), "{settings}");
+    }
+    // Another hookd may be writing the trail that is checked, and none is made.
+    folder.write("hookd.yaml", "audit: { file: { path: a.jsonl } }");
+    assert_eq!(run(&folder, &["--config", "hookd.yaml", "--check"], &[]).0, 0);
+    assert!(!folder.path().join("a.jsonl").try_exists().unwrap());
 }
 
 #[test]
@@ -163,7 +185,12 @@ async fn a_port_that_is_taken_is_an_error_of_its_own() {
     let address = taken.local_addr().unwrap().to_string();
     let (code, out, err) = run(&folder, &[], &[("HOOKD__LISTEN", &address), ("HOOKD__ADMIN_LISTEN", "127.0.0.1:0")]);
     assert_eq!((code, out.as_str()), (1, ""));
-    assert_eq!(err, format!("cannot listen on {address}: Address already in use (os error 98)\n"));
+    assert_eq!(err, format!("listen: cannot listen on {address}: Address already in use (os error 98)\n"));
+    let (code, out, err) = run(&folder, &[], &[("HOOKD__LISTEN", "127.0.0.1:0"), ("HOOKD__ADMIN_LISTEN", &address)]);
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(
+        err.ends_with(&format!("admin_listen: cannot listen on {address}: Address already in use (os error 98)\n"))
+    );
 }
 
 #[tokio::test]

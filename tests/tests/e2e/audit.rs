@@ -60,6 +60,7 @@ async fn ready_line(hookd: &Hookd, holds: impl Fn(&str) -> bool) {
     eventually("a line of /readyz", async || holds(&hookd.admin_get("/readyz").await.1).then_some(())).await;
 }
 
+const LATE: &str = "the audit record of a decision could not be written in time";
 const TROUBLE: &str = "audit records cannot be written: File too large";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -187,6 +188,51 @@ async fn where_nothing_is_let_through_without_a_record_a_full_disk_blocks_and_is
         .iter()
         .find(|record| record["kind"] == "decision" && record["decision_id"] == json!(answer.decision_id));
     assert_eq!(said.unwrap()["verdict"], "none");
+    let said = hookd.log_lines().into_iter().filter(|line| line["message"] == LATE).collect::<Vec<_>>();
+    assert_eq!(said.len(), 1);
+    assert_eq!((&said[0]["decision_id"], &said[0]["answered"]), (&json!(answer.decision_id), &json!("block")));
+}
+
+#[tokio::test]
+async fn a_file_that_is_taken_away_to_make_room_is_gone_on_without() {
+    for is_removed in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let trail = folder.path().join("audit.jsonl");
+        let audit = json!({ "on_full": "block", "acknowledge": "synced", "stdout": true });
+        let hookd = audited(&trail, audit).start().await;
+        hookd.trigger(pre_tool_use("Read", json!({}))).await;
+        // As on a full disk, the next record finds room for its beginning alone.
+        limit_files(hookd.pid(), Some(fs::metadata(&trail).unwrap().len() + 100));
+        let mut client = hookd.client().await;
+        let waiting = tokio::spawn(async move { client.trigger(pre_tool_use("Read", json!({}))).await });
+        let trouble = format!("{}: {TROUBLE}", trail.display());
+        ready_line(&hookd, |page| page.contains(&trouble)).await;
+        let before = records(&trail);
+        if is_removed {
+            fs::remove_file(&trail).unwrap();
+        } else {
+            fs::rename(&trail, folder.path().join("aside.jsonl")).unwrap();
+        }
+        let answer = within("the answer that waits", waiting).await.unwrap().unwrap().into_inner();
+        assert_eq!(answer.verdict(), Verdict::None);
+        ready_line(&hookd, |page| !page.contains(TROUBLE)).await;
+        limit_files(hookd.pid(), None);
+        hookd.signal(Signal::TERM);
+        hookd.wait_exit().await;
+        let after = records(&trail);
+        let kinds = after.iter().map(|record| record["kind"].as_str().unwrap()).collect::<Vec<_>>();
+        assert_eq!((kinds, &after[0]["decision_id"]), (vec!["decision", "rotated", "end"], &json!(answer.decision_id)));
+        let (report, output) = verify(&trail, &[]).await;
+        let problems =
+            report["problems"].as_array().unwrap().iter().map(|problem| problem["message"].as_str().unwrap());
+        // What was removed is missed, and nothing else.
+        let missing = "the first record that is there, 3, begins no file: those before it are missing";
+        let expected = if is_removed { (Some(1), vec![missing]) } else { (Some(0), vec![]) };
+        assert_eq!((output.status.code(), problems.collect::<Vec<_>>()), expected);
+        assert_eq!(report["torn"], 0);
+        let shown = hookd.stdout_lines().into_iter().filter_map(|line| serde_json::from_str::<Value>(&line).ok());
+        assert_eq!(shown.collect::<Vec<_>>(), [before, after].concat(), "standard output has the same chain");
+    }
 }
 
 #[tokio::test]

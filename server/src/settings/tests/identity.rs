@@ -160,12 +160,13 @@ fn what_is_wrong_with_the_rest_is_told() {
             "s.yaml: permissions[0].match_labels: is missing, such as { role: admin }, or {} for every caller",
         );
     }
-    refused(
-        "permissions: [ { match_labels: {}, may: [write] } ]",
-        "s.yaml: permissions[0].may: is not a list of trigger, read and reload",
-    );
-    refused(
-        "permissions: [ { match_labels: {} } ]",
-        "s.yaml: permissions[0].may: is not a list of trigger, read and reload",
-    );
+    for (grant, wrong) in [
+        ("match_labels: {}, may: [write]", "may: \"write\" is not trigger, read or reload"),
+        ("match_labels: {}", "may: is missing, expected a list of trigger, read and reload"),
+        ("match_labels: {}, may: []", "may: an empty list is not a list of trigger, read and reload"),
+        ("match_labels: {}, may: 1", "may: `1` is not a list of trigger, read and reload"),
+        ("match_labels: { a: 1 }, may: read", "match_labels.a: `1` is not a text without control characters"),
+    ] {
+        refused(&format!("permissions: [ {{ {grant} }} ]"), &format!("s.yaml: permissions[0].{wrong}"));
+    }
 }

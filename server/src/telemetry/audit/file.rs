@@ -5,12 +5,13 @@ use std::{
     ffi::{OsStr, OsString},
     fs::{self, File, OpenOptions},
     io::{self, Seek as _, SeekFrom, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
 use hookd_audit::{Tail, first_record, tail};
+use rustix::fs::{Access, access};
 use tokio::time::Instant;
 
 use crate::settings::AuditFile;
@@ -58,6 +59,21 @@ impl Lines {
         Ok((Self { settings, path, file, length, since, unsynced: None }, tail))
     }
 
+    /// Whether the file could be opened or made. It is not: another hookd may be writing it.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(super) fn check(path: &Path) -> io::Result<()> {
+        match fs::metadata(path) {
+            Ok(metadata) if !metadata.is_file() => Err(not_regular()),
+            Ok(_) => OpenOptions::new().read(true).append(true).open(path).map(drop),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Ok(access(folder(path), Access::WRITE_OK | Access::EXEC_OK)?)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Writes some of `bytes` and says how many: what is left has to come next.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes)?;
@@ -67,6 +83,15 @@ impl Lines {
         self.length = self.length.saturating_add(u64::try_from(written).unwrap_or(u64::MAX));
         self.unsynced.get_or_insert_with(Instant::now);
         Ok(written)
+    }
+
+    /// Takes the last `bytes` out again, which are the beginning of a line that goes on elsewhere. Where that fails, a torn
+    /// line stays.
+    pub(super) fn take_back(&mut self, bytes: usize) {
+        let left = self.length.saturating_sub(u64::try_from(bytes).unwrap_or(u64::MAX));
+        if bytes > 0 && self.file.set_len(left).is_ok() {
+            self.length = left;
+        }
     }
 
     /// Brings all of it to the disk.
@@ -92,9 +117,19 @@ impl Lines {
             || (!age.is_zero() && self.since.elapsed().is_ok_and(|elapsed| elapsed >= age))
     }
 
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Puts the file aside and begins a new one: the name of the old one. `None`: it was not there any more.
     pub(super) fn rotate(&mut self) -> io::Result<Option<String>> {
-        self.sync()?;
+        // Of one that nobody can read any more nothing can be kept, whatever its disk says.
+        let is_removed = self.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0);
+        match self.sync() {
+            Err(error) if !is_removed => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
         let now = SystemTime::now();
         let aside = self.is_there().then(|| self.aside(now));
         if let Some(aside) = &aside {
@@ -125,7 +160,6 @@ impl Lines {
 
     /// Whether the file is still the one at its path.
     pub(super) fn is_there(&self) -> bool {
-        use std::os::unix::fs::MetadataExt as _;
         let same = |one: &fs::Metadata, other: &fs::Metadata| (one.dev(), one.ino()) == (other.dev(), other.ino());
         let (ours, there) = (self.file.metadata(), fs::metadata(&self.path));
         matches!((ours, there), (Ok(ours), Ok(there)) if same(&ours, &there))
@@ -135,7 +169,7 @@ impl Lines {
 fn open(path: &Path) -> io::Result<File> {
     // Looked at before it is opened: opening a pipe would wait for its other end.
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        return Err(not_regular());
     }
     let file = OpenOptions::new().read(true).append(true).create(true).mode(MODE).open(path)?;
     match file.try_lock() {
@@ -146,6 +180,10 @@ fn open(path: &Path) -> io::Result<File> {
         )),
         Err(fs::TryLockError::Error(error)) => Err(error),
     }
+}
+
+fn not_regular() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")
 }
 
 /// The files that were put aside, oldest first.

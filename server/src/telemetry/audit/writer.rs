@@ -28,6 +28,8 @@ const GATHER: Duration = Duration::from_millis(5);
 const RETRY: Duration = Duration::from_secs(1);
 /// How often it is looked after the file.
 const LOOK: Duration = Duration::from_secs(1);
+/// What is done with records besides the file.
+const STDOUT: &str = "written to standard output";
 /// What is written at a time at least, where there is so much, in bytes.
 const CHUNK: usize = 1 << 20;
 /// What the buffer keeps of its memory, in bytes.
@@ -250,17 +252,7 @@ impl Writer {
     /// Writes what waits: to standard output as well as it can, to the file to the last byte, however long that takes.
     /// `false`: the process ends before that.
     fn write(&mut self) -> bool {
-        if self.stdout {
-            let new = self.lines.get(self.in_stdout..).unwrap_or_default();
-            let mut out = io::stdout().lock();
-            let written = out.write_all(new).and_then(|()| out.flush());
-            drop(out);
-            self.in_stdout = self.lines.len();
-            match written {
-                Ok(()) => self.no_trouble("written to standard output"),
-                Err(error) => self.trouble("written to standard output", &error),
-            }
-        }
+        self.write_to_stdout();
         let mut is_last_try = false;
         while let Some(rest) = self.lines.get(self.in_file..).filter(|rest| !rest.is_empty())
             && let Some(file) = &mut self.file
@@ -273,6 +265,9 @@ impl Writer {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.trouble("written", &error);
+                    if self.moves_on() {
+                        continue;
+                    }
                     if is_last_try {
                         return false;
                     }
@@ -287,21 +282,56 @@ impl Writer {
         true
     }
 
+    fn write_to_stdout(&mut self) {
+        let new = self.lines.get(self.in_stdout..).unwrap_or_default();
+        if !self.stdout || new.is_empty() {
+            return;
+        }
+        let mut out = io::stdout().lock();
+        let written = out.write_all(new).and_then(|()| out.flush());
+        drop(out);
+        self.in_stdout = self.lines.len();
+        match written {
+            Ok(()) => self.no_trouble(STDOUT),
+            Err(error) => self.trouble(STDOUT, &error),
+        }
+    }
+
+    /// Goes on in a new file where the old one was taken away, as somebody does who makes room on a full disk: it would be
+    /// full for as long as the old one is held open. Whether it does.
+    fn moves_on(&mut self) -> bool {
+        if self.is_there() {
+            return false;
+        }
+        // A line never stands in two files: the one whose beginning is in the old one comes whole in the new one.
+        let written = self.lines.get(..self.in_file).unwrap_or_default();
+        let whole = written.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end.saturating_add(1));
+        if let Some(file) = &mut self.file {
+            file.take_back(self.in_file.saturating_sub(whole));
+        }
+        self.in_file = whole;
+        self.rotate();
+        self.write_to_stdout();
+        self.is_there()
+    }
+
     /// Brings what was written to the disk; where answers wait for it, however long that takes. Whether it is there.
     fn sync(&mut self, until_done: bool) -> bool {
-        let Some(mut file) = self.file.take() else { return true };
         let mut is_last_try = !until_done;
         let is_synced = loop {
+            let Some(file) = &mut self.file else { return true };
             match file.sync() {
                 Ok(()) => break true,
                 Err(error) => self.trouble("brought to the disk", &error),
+            }
+            if self.moves_on() {
+                continue;
             }
             if is_last_try {
                 break false;
             }
             is_last_try = !self.wait_to_retry();
         };
-        self.file = Some(file);
         if is_synced {
             self.no_trouble("brought to the disk");
             let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -320,7 +350,12 @@ impl Writer {
 
     fn trouble(&self, what: &'static str, error: &io::Error) {
         self.shared.counts.errors.fetch_add(1, Ordering::Relaxed);
-        let message = format!("audit records cannot be {what}: {error}");
+        let message = match &self.file {
+            Some(file) if what != STDOUT => {
+                format!("{}: audit records cannot be {what}: {error}", file.path().display())
+            }
+            Some(_) | None => format!("audit records cannot be {what}: {error}"),
+        };
         let mut trouble = self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         if trouble.get(what) != Some(&message) {
             warn!("{message}");
