@@ -131,7 +131,7 @@ fn worker(runner: &Runner) -> Workers {
         class: Class::Central,
         accepts: |line| line == b"{}",
     };
-    runner.workers(command, settings)
+    runner.workers(command, settings, |_| {})
 }
 
 async fn ask(worker: &Workers) {

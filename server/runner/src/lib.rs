@@ -46,7 +46,7 @@ pub use orphans::reap_orphans;
 pub use place::{Class, Overloaded};
 pub use runner::{Capacity, Runner};
 pub use scratch::Scratch;
-pub use workers::{Answered, Said, WorkerSettings, Workers};
+pub use workers::{Answered, Said, Stray, WorkerSettings, Workers};
 
 /// One program to run.
 #[derive(Clone, Default)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::place::{Class, Overloaded, Place, Places, Stage};
-use crate::workers::{WorkerSettings, Workers};
+use crate::workers::{Stray, Told, WorkerSettings, Workers};
 use crate::{Command, End, Finished, Limits, process};
 
 /// How long [`Runner::shutdown`] waits for killed groups to be gone.
@@ -81,10 +81,16 @@ impl Runner {
         Ok(Box::pin(process::run(command, limits, None, place, Duration::ZERO)))
     }
 
-    /// A pool of workers that run `command` (whose `stdin` is not used). None is started before the first call.
+    /// A pool of workers that run `command` (whose `stdin` is not used). None is started before the first call. `told` hears
+    /// of idle ones that did what nobody had asked for, on their own tasks; what they wrote is whatever they were given.
     #[must_use]
-    pub fn workers(&self, command: Command, settings: WorkerSettings) -> Workers {
-        Workers::new(self.clone(), command, settings)
+    pub fn workers(
+        &self,
+        command: Command,
+        settings: WorkerSettings,
+        told: impl Fn(Stray) + Send + Sync + 'static,
+    ) -> Workers {
+        Workers::new(self.clone(), command, settings, Told::new(told))
     }
 
     /// Ends workers, for good: none is started any more, and each ends after the call that it is at, as [`Workers`] says.

@@ -10,7 +10,7 @@ use crate::End;
 use crate::group::{Exit, Group};
 use crate::pipes::Pipes;
 use crate::place::{Stage, StageWatch};
-use crate::workers::{Health, Said, WorkerSettings};
+use crate::workers::{Health, Said, Stray, Told, WorkerSettings};
 
 /// How much is read at once, and how much room stays between calls.
 const CHUNK: usize = 16 * 1024;
@@ -45,6 +45,7 @@ pub(crate) struct Worker {
     answers: u64,
     settings: WorkerSettings,
     health: Arc<Health>,
+    told: Told,
 }
 
 /// What an idle worker does that it should not.
@@ -56,10 +57,10 @@ enum Stir {
 }
 
 impl Worker {
-    pub(crate) fn new(group: Group, pipes: Pipes, settings: WorkerSettings, health: Arc<Health>) -> Self {
+    pub(crate) fn new(group: Group, pipes: Pipes, settings: WorkerSettings, health: Arc<Health>, told: Told) -> Self {
         let Pipes { stdin, stdout, stderr } = pipes;
         let (tail, buffer) = (Tail::default(), Vec::new());
-        Self { group, stdin, stdout, stderr, tail, buffer, answers: 0, settings, health }
+        Self { group, stdin, stdout, stderr, tail, buffer, answers: 0, settings, health, told }
     }
 
     /// Answers until nobody can ask any more, the workers are to end, or it fails.
@@ -207,19 +208,20 @@ impl Worker {
         rustix::io::read(stdout, &mut [0_u8; 1]) != Err(rustix::io::Errno::AGAIN)
     }
 
-    fn end_of_idle(self, stir: Stir) {
+    fn end_of_idle(mut self, stir: Stir) {
         match stir {
             // It has answered before, and may count its calls itself.
             Stir::Exit(Ok(Exit::Code(0))) => self.group.leave(),
             Stir::Exit(exit) => {
                 let end = End::from(exit);
-                tracing::warn!(?end, stderr = %self.tail.text(), "an idle worker ended");
+                self.tail.take_what_is_there(&self.stderr);
+                self.told.of(Stray::Ended { end: end.clone(), stderr: std::mem::take(&mut self.tail).into_bytes() });
                 self.health.failed();
                 if matches!(end, End::Exited(_) | End::Lost(_)) {
                     self.group.leave();
                 }
             }
-            Stir::Output => tracing::warn!("an idle worker said something, or closed its stdout; it is replaced"),
+            Stir::Output => self.told.of(Stray::Spoke),
         }
     }
 
@@ -288,6 +290,20 @@ impl Tail {
         if !read(pipe, &mut self.bytes).await {
             *pipe = None;
         }
+        self.cut();
+    }
+
+    /// Keeps the end of what can be read without waiting, by asking the kernel itself: the news of it may still be under way.
+    fn take_what_is_there(&mut self, pipe: &Option<ChildStderr>) {
+        let Some(pipe) = pipe else { return };
+        let mut chunk = [0; CHUNK];
+        while let Ok(read @ 1..) = rustix::io::read(pipe, &mut chunk) {
+            self.bytes.extend_from_slice(chunk.get(..read).unwrap_or_default());
+            self.cut();
+        }
+    }
+
+    fn cut(&mut self) {
         let surplus = self.bytes.len().saturating_sub(TAIL_BYTES);
         self.bytes.drain(..surplus);
         self.cut |= surplus > 0;
@@ -300,9 +316,5 @@ impl Tail {
             self.bytes.drain(..=end);
         }
         self.bytes
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.bytes).trim().to_owned()
     }
 }

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -57,6 +58,24 @@ pub enum Said {
     Ended(End),
 }
 
+/// What an idle worker did that nobody had asked it for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stray {
+    /// It ended otherwise than by exit code 0.
+    Ended {
+        /// How.
+        end: End,
+        /// As [`Answered::stderr`].
+        stderr: Vec<u8>,
+    },
+    /// It said something, or closed its stdout; it is being killed.
+    Spoke,
+}
+
+/// Hears of strays.
+#[derive(Clone)]
+pub(crate) struct Told(Arc<dyn Fn(Stray) + Send + Sync>);
+
 /// A pool of programs that stay: each reads one line from stdin, writes one line to stdout, and waits for the next.
 ///
 /// - Started at the first call that finds none idle, and then asked again and again, by one call at a time.
@@ -75,6 +94,7 @@ pub struct Workers {
     slots: Semaphore,
     idle: Mutex<Vec<Line>>,
     health: Arc<Health>,
+    told: Told,
 }
 
 /// The way to one worker. Dropping it ends the worker.
@@ -91,9 +111,9 @@ struct Ready<'a> {
 }
 
 impl Workers {
-    pub(crate) fn new(runner: Runner, command: Command, settings: WorkerSettings) -> Self {
+    pub(crate) fn new(runner: Runner, command: Command, settings: WorkerSettings, told: Told) -> Self {
         let slots = Semaphore::new(settings.pool.clamp(1, Semaphore::MAX_PERMITS));
-        Self { runner, command, settings, slots, idle: Mutex::default(), health: Arc::default() }
+        Self { runner, command, settings, slots, idle: Mutex::default(), health: Arc::default(), told }
     }
 
     /// Asks a worker: writes `line`, which must end with its only line break, and gives the line that comes back.
@@ -197,7 +217,7 @@ impl Workers {
         let spawned = process::spawn(&self.command, Input::Lines, since).await?;
         let mut group = Group::new(spawned, self.settings.limits.kill_grace, place);
         let pipes = group.pipes().map_err(|error| format!("cannot open its pipes: {error}"))?;
-        let worker = Worker::new(group, pipes, self.settings, Arc::clone(&self.health));
+        let worker = Worker::new(group, pipes, self.settings, Arc::clone(&self.health), self.told.clone());
         let (line, asks) = mpsc::channel(1);
         tokio::spawn(worker.serve(asks, stage));
         Ok(line)
@@ -212,6 +232,22 @@ impl Workers {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.retain(|line| !line.is_closed());
         idle.push(line);
+    }
+}
+
+impl Told {
+    pub(crate) fn new(told: impl Fn(Stray) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(told))
+    }
+
+    pub(crate) fn of(&self, stray: Stray) {
+        (self.0)(stray);
+    }
+}
+
+impl fmt::Debug for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Told(..)")
     }
 }
 

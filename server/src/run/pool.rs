@@ -276,7 +276,7 @@ fn log(job: &Job, ran: &Ran, secrets: &Secrets) {
                 shadow = rule.mode == Mode::Shadow,
                 outcome,
                 failure,
-                dropped = (!ran.dropped.is_empty()).then_some(&*ran.dropped),
+                dropped = (!ran.dropped.is_empty()).then(|| secrets.mask(&ran.dropped)).as_deref(),
                 exit_code = ran.exit_code,
                 elapsed_ms = ran.elapsed.map(|elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)),
                 "handler in the background ended",

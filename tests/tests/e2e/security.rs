@@ -111,6 +111,34 @@ async fn case_103_secrets_reach_the_header_they_are_for_and_nothing_else() {
     }
 }
 
+#[tokio::test]
+async fn a_worker_that_dies_tells_its_secret_to_no_log() {
+    let builder = Hookd::builder();
+    let now = builder.path("now");
+    assert!(std::process::Command::new("mkfifo").arg(&now).status().unwrap().success());
+    // Something else holds its stdout, so that its end is not seen by that first.
+    let command =
+        format!("sleep 2 & read -r line; echo; read -r go <'{}'; echo leaks $TOKEN >&2; exit 3", now.display());
+    let hookd = builder
+        .managed(json!([{ "id": "stays", "event": "PreToolUse", "handler": {
+            "type": "command", "command": command, "worker": {}, "env": { "TOKEN": "${env:HEADER_TOKEN}" },
+        } }]))
+        .env("HEADER_TOKEN", HEADER_TOKEN)
+        .settings(json!({ "tiers": { "managed": { "allow_env": ["HEADER_TOKEN"] } }, "log": { "filter": "trace" } }))
+        .start()
+        .await;
+    hookd.trigger(pre_tool_use("Bash", json!({}))).await;
+    fs::write(&now, "go\n").unwrap();
+    let last = eventually("its last words", async || {
+        hookd.log_lines().into_iter().find(|line| line["message"] == "what it said last")
+    })
+    .await;
+    assert_eq!((&last["rule"], &last["stderr"]), (&json!("stays"), &json!("leaks [masked]")));
+    let is_end = |line: &Value| line["message"] == "an idle worker ended" && line["rule"] == "stays";
+    assert!(hookd.log_lines().iter().any(is_end), "{}", hookd.log_text());
+    assert!(!hookd.log_text().contains(HEADER_TOKEN), "{}", hookd.log_text());
+}
+
 /// A rule file below managed with a command and an answer in process.
 fn two_rules() -> Value {
     json!([

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hookd_runner::{Answered, Capacity, Class, End, Limits, Overloaded, Runner, Said, WorkerSettings, Workers};
+use hookd_runner::{Answered, Capacity, Class, End, Limits, Overloaded, Runner, Said, Stray, WorkerSettings, Workers};
 use tokio::task::JoinSet;
 
 use crate::support::{GENEROUS, Mark, eventually, runner, soon, text, within};
@@ -26,7 +26,7 @@ const SETTINGS: WorkerSettings = WorkerSettings {
 const ECHO: &str = r#"while read -r line; do echo "{$$ $line}"; done"#;
 
 fn workers(runner: &Runner, mark: &Mark, script: &str, settings: WorkerSettings) -> Workers {
-    runner.workers(mark.sh(script), settings)
+    runner.workers(mark.sh(script), settings, |_| {})
 }
 
 async fn ask(workers: &Workers, line: &str) -> Answered {
@@ -248,6 +248,34 @@ async fn an_idle_one_that_dies_is_reaped_at_once_and_replaced_at_the_next_call()
 }
 
 #[tokio::test]
+async fn what_an_idle_one_does_unasked_is_told_with_its_last_words() {
+    let (runner, mark) = (runner(), Mark::new());
+    let (told, mut strays) = tokio::sync::mpsc::unbounded_channel();
+    let directory = tempfile::tempdir().unwrap();
+    let now = directory.path().join("now");
+    assert!(std::process::Command::new("mkfifo").arg(&now).status().unwrap().success());
+    // Something else holds its stdout, so that its end is not seen by that first.
+    let answers = format!("sleep 2 & read -r line; echo '{{}}'; read -r go < '{}';", now.display());
+    for (then, expected) in [
+        (
+            "echo last >&2; echo words >&2; exit 3",
+            Some(Stray::Ended { end: End::Exited(3), stderr: b"last\nwords\n".to_vec() }),
+        ),
+        ("kill -9 $$", Some(Stray::Ended { end: End::Signalled(9), stderr: Vec::new() })),
+        ("echo unasked; read -r line", Some(Stray::Spoke)),
+        ("echo leaves >&2; exit 0", None),
+    ] {
+        let told = told.clone();
+        let workers =
+            runner.workers(mark.sh(&format!("{answers} {then}")), SETTINGS, move |stray| told.send(stray).unwrap());
+        assert_eq!(said(&workers, "a").await, Said::Line(b"{}".to_vec()));
+        std::fs::write(&now, "go\n").unwrap();
+        within(runner.idle()).await;
+        assert_eq!(strays.try_recv().ok(), expected, "{then}");
+    }
+}
+
+#[tokio::test]
 async fn one_that_cannot_live_is_started_again_after_longer_and_longer_pauses() {
     let (runner, mark) = (runner(), Mark::new());
     let workers = workers(&runner, &mark, "echo broken >&2; exit 7", WorkerSettings { pool: 1, ..SETTINGS });
@@ -274,7 +302,7 @@ async fn one_that_cannot_live_is_started_again_after_longer_and_longer_pauses() 
 #[tokio::test]
 async fn a_program_that_is_not_there_did_not_start() {
     let runner = runner();
-    let workers = runner.workers(crate::support::argv(&["/nowhere/guard"]), SETTINGS);
+    let workers = runner.workers(crate::support::argv(&["/nowhere/guard"]), SETTINGS, |_| {});
     let missing = "cannot start `/nowhere/guard`: No such file or directory (os error 2)";
     assert_eq!(said(&workers, "a").await, ended(End::DidNotStart(missing.to_owned())));
     assert_eq!(runner.live(), 0);

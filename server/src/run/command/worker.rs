@@ -4,13 +4,14 @@ use std::{ffi::OsString, sync::Arc, time::Duration};
 
 use hookd_json::Kind;
 use hookd_rules::{CommandHandler, Rule, Worker};
-use hookd_runner::{Answered, Command, End, Finished, Said, WorkerSettings, Workers};
+use hookd_runner::{Answered, Command, End, Finished, Said, Stray, WorkerSettings, Workers};
 use tokio::time::Instant;
 
 use super::{Commands, Started, class, cut, directory_of, message, overloaded};
 use crate::{
     model::{Failed, Failure, Protocol, Ran},
     run::output::{self, Expect},
+    telemetry::Secrets,
 };
 
 /// The workers of a rule that wants some. They end when the rule is in force no more.
@@ -79,7 +80,22 @@ fn pool(commands: &Commands, rule: &Rule, worker: &Worker, command: Command) -> 
         class: class(rule),
         accepts,
     };
-    commands.runner.workers(command, settings)
+    let (rule, tier, secrets) = (Arc::clone(&rule.id), rule.tier.name(), commands.secrets.clone());
+    commands.runner.workers(command, settings, move |stray| tell(&rule, tier, &secrets, stray))
+}
+
+/// One line, without outputs; as with calls these are for whoever looks for a fault.
+fn tell(rule: &str, tier: &str, secrets: &Secrets, stray: Stray) {
+    match stray {
+        Stray::Ended { end, stderr } => {
+            tracing::warn!(rule, tier, ?end, "an idle worker ended");
+            let last = String::from_utf8_lossy(&stderr);
+            tracing::debug!(rule, tier, stderr = %secrets.mask(last.trim()), "what it said last");
+        }
+        Stray::Spoke => {
+            tracing::warn!(rule, tier, "an idle worker said something, or closed its stdout; it is replaced");
+        }
+    }
 }
 
 /// Only what says an opinion or clearly none: other text, a greeting for instance, would be taken for the answer, and
