@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hookd_rules::{DefaultRule, Fit, Matching, MissingLabel, Mode, Policy, Subject, Timing};
+use hookd_rules::{DefaultRule, Fit, Matching, MissingLabel, Mode, Policy, RunOn, Subject, Timing};
 
 use crate::{
     condition,
@@ -118,6 +118,9 @@ pub fn explain(rule: &Rule, trigger: &Trigger) -> Explanation {
     }
     if would_run && rule.twins.is_some() {
         because.push_str("; of the rules of its source with the same handler one runs");
+    }
+    if would_run && rule.run_on == RunOn::Agent {
+        because.push_str("; it runs on the agent's side, so on `Trigger` it fails as `unsupported`");
     }
     if would_run && !rule.decides() {
         because.push_str(match rule.timing {

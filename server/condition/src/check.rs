@@ -392,7 +392,7 @@ fn meant<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> String {
         .map(|known| (strsim::damerau_levenshtein(&lower, &known.to_lowercase()), known))
         .min_by_key(|(distance, _)| *distance)
         .filter(|(distance, _)| *distance <= name.chars().count().div_ceil(3));
-    nearest.map(|(_, known)| format!(", did you mean `{known}`?")).unwrap_or_default()
+    nearest.map(|(_, known)| format!(", did you mean `{known}`")).unwrap_or_default()
 }
 
 fn fault<T>(node: &IdedExpr, message: impl Into<String>) -> Result<T, Fault> {

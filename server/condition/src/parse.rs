@@ -87,7 +87,13 @@ fn syntax_error(text: &str, errors: &cel::ParseErrors) -> ConditionError {
     let column = usize::try_from(column).unwrap_or(1).saturating_sub(1);
     let before: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
     let message = first.msg.strip_prefix("Syntax error: ").unwrap_or(&first.msg);
-    ConditionError::at(text, before.saturating_add(column), message.replace("'<EOF>'", "the end").replace('\'', "`"))
+    let message = message.replace("'<EOF>'", "the end").replace("<EOF>", "the end").replace('\'', "`");
+    let mismatch = message.strip_prefix("mismatched input ").and_then(|rest| rest.split_once(" expecting "));
+    let message = match mismatch {
+        Some((found, expected)) => format!("expected {expected}, found {found}"),
+        None => message,
+    };
+    ConditionError::at(text, before.saturating_add(column), message)
 }
 
 /// Where the checker's first fault stands. The fast parser keeps no places of nodes, so the slow one has to say.

@@ -222,7 +222,7 @@ fn a_condition_that_cannot_be_used_refuses_its_rule() {
     check_rule(
         "\"when\": \"tol == 'Bash'\"",
         &[
-            "/rules:2:9: hooks[0].when: unknown variable `tol`, did you mean `tool`? at line 1 column 1 of the expression",
+            "/rules:2:9: hooks[0].when: unknown variable `tol`, did you mean `tool` at line 1 column 1 of the expression",
         ],
     );
 }
@@ -233,7 +233,7 @@ fn an_expression_that_cannot_be_used_is_named_where_it_stands() {
         "PreToolUse",
         "{\"type\": \"decide\", \"modifiedParams\": {\"a\": [{\"expr\": \"parms.a\"}], \"b\": {\"expr\": 1}}}",
         &[
-            "/rules:2:54: hooks[0].handler.modifiedParams.a[0].expr: unknown variable `parms`, did you mean `params`? at line 1 column 1 of the expression",
+            "/rules:2:54: hooks[0].handler.modifiedParams.a[0].expr: unknown variable `parms`, did you mean `params` at line 1 column 1 of the expression",
         ],
     );
 }

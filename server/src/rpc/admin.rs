@@ -207,6 +207,25 @@ mod tests {
     use hookd_rules::{LoadSettings, Memory, MissingLabel, Operator, Requirement, Selector, SourceSettings};
 
     #[test]
+    fn explain_says_which_rules_a_plain_call_does_not_reach() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rules.json");
+        let handler = r#"{"type":"command","command":"true"}"#;
+        std::fs::write(&path, format!(r#"{{"hooks":[{{"event":"Stop","runOn":"agent","handler":{handler}}}]}}"#))
+            .unwrap();
+        let mut settings = LoadSettings::default();
+        settings.tiers.managed.sources = vec![SourceSettings { path, optional: false, selector: None }];
+        let catalog = Arc::new(hookd_rules::load(&settings, &mut Memory::default()).catalog.unwrap());
+        let trigger = Some(v1::TriggerRequest { event: "Stop".to_owned(), ..v1::TriggerRequest::default() });
+        let request = v1::ExplainRequest { trigger, ..v1::ExplainRequest::default() };
+        let answer = explain(&catalog, request, &Call::arriving(Peer::Local)).unwrap();
+        let because =
+            "no matcher: it matches everything; it runs on the agent's side, so on `Trigger` it fails as `unsupported`";
+        let told = answer.rules.iter().map(|rule| (rule.would_run, rule.because.as_str())).collect::<Vec<_>>();
+        assert_eq!(told, [(true, because)]);
+    }
+
+    #[test]
     fn explain_says_for_which_callers_a_rule_is() {
         let folder = tempfile::tempdir().unwrap();
         let mut settings = LoadSettings::default();

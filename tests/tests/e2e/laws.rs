@@ -223,11 +223,15 @@ async fn law_06_shadow_rules_never_decide_and_say_what_they_would_have_given() {
             "considered": 2, "matched": 2,
         })
     );
-    eventually("the shadow command has run", async || {
-        let logged = hookd.log_lines().into_iter().find(|line| line.to_string().contains("\"runs\""));
-        (hookd.path("tmp/ran").is_file()).then_some(logged?)
+    let ended = eventually("the shadow command has run", async || {
+        hookd.log_lines().into_iter().find(|line| line["message"] == "handler in the background ended")
     })
     .await;
+    let said = ["rule", "tier", "event", "decision_id", "shadow", "outcome"].map(|key| &ended[key]);
+    let decision_id = json!(answer.decision_id);
+    let expected = [json!("runs"), json!("managed"), json!("PreToolUse"), decision_id, json!(true), json!("block")];
+    assert_eq!(said, expected.each_ref());
+    assert!(hookd.path("tmp/ran").is_file());
 }
 
 #[tokio::test]

@@ -114,23 +114,24 @@ fn values_are_json() {
 fn law_10_what_can_be_known_at_load_is_refused_at_load() {
     for (text, expected) in [
         ("", "expected an expression, found nothing at line 1 column 1 of the expression"),
-        ("tool ==", "mismatched input the end expecting expression at line 1 column 8 of the expression"),
-        ("tol == 'x'", "unknown variable `tol`, did you mean `tool`? at line 1 column 1 of the expression"),
+        ("tool ==", "expected expression, found the end at line 1 column 8 of the expression"),
+        ("tool = 'x'", "expected the end, found `=` at line 1 column 6 of the expression"),
+        ("tol == 'x'", "unknown variable `tol`, did you mean `tool` at line 1 column 1 of the expression"),
         (
             "true &&\n  'é' == parms.a",
-            "unknown variable `parms`, did you mean `params`? at line 2 column 10 of the expression",
+            "unknown variable `parms`, did you mean `params` at line 2 column 10 of the expression",
         ),
         (
             "params.a.startWith('x')",
-            "unknown function `startWith`, did you mean `startsWith`? at line 1 column 19 of the expression",
+            "unknown function `startWith`, did you mean `startsWith` at line 1 column 19 of the expression",
         ),
         (
             "caller.label.x == 'y'",
-            "`caller` has no key `label`, did you mean `labels`? at line 1 column 7 of the expression",
+            "`caller` has no key `label`, did you mean `labels` at line 1 column 7 of the expression",
         ),
         (
             "caller.claimed.usr == 'y'",
-            "`caller.claimed` has no key `usr`, did you mean `user`? at line 1 column 15 of the expression",
+            "`caller.claimed` has no key `usr`, did you mean `user` at line 1 column 15 of the expression",
         ),
         ("tool", "a condition must be a boolean, this is a string at line 1 column 1 of the expression"),
         ("tool == 5", "a string and a number are never equal at line 1 column 6 of the expression"),
