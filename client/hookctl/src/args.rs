@@ -22,6 +22,8 @@ use crate::report::Failure;
 
 /// Where hookd listens unless somebody says otherwise.
 pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:50051";
+/// Over the options of every subcommand, so that its own stand together.
+const EVERYWHERE: &str = "For every subcommand";
 
 /// Asks hookd whether anyone wants to step in, and looks at its rules.
 #[derive(Debug, Parser)]
@@ -30,7 +32,8 @@ pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:50051";
     version,
     propagate_version = true,
     after_help = "Exit codes: 0 none or allow; 2 block or halt; 3 ask or defer; 1 hookd could not be asked, a reload was \
-                  refused, or a check or verification found errors; 64 wrong usage."
+                  refused, a check or verification found errors, or something could not be written or carried over; 64 \
+                  wrong usage."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -44,18 +47,18 @@ pub(crate) struct Args {
 pub(crate) struct Global {
     /// Where hookd listens: `host:port`, `https://host:port` (TLS) or `unix:/path`; or a list with commas, which are
     /// asked in turn from a random one on. A name stands for all of its addresses [default: HOOKD_ADDRESS, else 127.0.0.1:50051].
-    #[arg(long, global = true, value_name = "ADDRESS,…")]
+    #[arg(long, global = true, value_name = "ADDRESS,…", help_heading = EVERYWHERE)]
     pub(crate) address: Option<Addresses>,
     #[command(flatten)]
     pub(crate) credentials: CredentialArgs,
     /// How long hookd may take, such as `30s` or `500ms`. Handlers share this time.
-    #[arg(long, global = true, value_name = "TIME", default_value = "30s", value_parser = timeout)]
+    #[arg(long, global = true, value_name = "TIME", default_value = "30s", value_parser = timeout, help_heading = EVERYWHERE)]
     timeout: Duration,
     /// For whom to write.
-    #[arg(long, global = true, value_enum, default_value_t = Output::Human)]
+    #[arg(long, global = true, value_enum, default_value_t = Output::Human, help_heading = EVERYWHERE)]
     pub(crate) output: Output,
     /// When to use colours. `auto`: on a terminal, unless NO_COLOR is set.
-    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto)]
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, help_heading = EVERYWHERE)]
     color: Colour,
 }
 

@@ -64,14 +64,19 @@ enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// A stream that tells when the other end has said something, and what it said against the TLS of this end.
+/// A stream that tells how the other end begins, and what it said against the TLS of this end.
 struct Listened {
     stream: Stream,
-    heard: Option<oneshot::Sender<()>>,
+    heard: Option<oneshot::Sender<u8>>,
     refused: Refused,
 }
 
 type Refused = Arc<Mutex<Option<TlsError>>>;
+
+/// What HTTP/2 begins with: the first byte of the length of its settings, which are short.
+const OF_HTTP2: u8 = 0;
+/// What a server of TLS begins with that is spoken to in plain text: an alert.
+const OF_TLS: u8 = 21;
 
 impl Dialer {
     pub(crate) fn new(tls: Tls, keep_alive: KeepAlive) -> Self {
@@ -107,13 +112,21 @@ impl Dialer {
         };
         let (sender, connection) = handshake.map_err(|error| ended(root_of(&error)))?;
         let mut connection = Box::pin(connection);
-        tokio::select! {
+        let first = tokio::select! {
             biased;
-            Ok(()) = &mut on_heard => {}
-            end = &mut connection => {
-                let why = end.map_or_else(|error| root_of(&error), |()| "the connection was closed".to_owned());
-                return Err(ended(why));
+            Ok(first) = &mut on_heard => first,
+            end = &mut connection => match on_heard.try_recv() {
+                Ok(first) => first,
+                Err(_) => {
+                    let why = end.map_or_else(|error| root_of(&error), |()| "the connection was closed".to_owned());
+                    return Err(ended(why));
+                }
             }
+        };
+        match first {
+            OF_HTTP2 => {}
+            OF_TLS => return Err(ended("it speaks TLS, expected `https://` before its address".to_owned())),
+            _ => return Err(ended("what answers there does not speak HTTP/2, so it is not hookd".to_owned())),
         }
         // Ends with the last call after the last sender is gone, or with the connection. Each call says itself what it met.
         tokio::spawn(async move { drop(connection.await) });
@@ -184,6 +197,13 @@ macro_rules! on_stream {
 }
 
 impl Listened {
+    fn hear(&mut self, word: &[u8]) {
+        if let Some(first) = word.first() {
+            // Nobody waits for it any more once the connection is in use.
+            let _ = self.heard.take().map(|heard| heard.send(*first));
+        }
+    }
+
     fn note(&self, error: &io::Error) {
         if let Some(error) = tls_error(error) {
             *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
@@ -196,8 +216,9 @@ impl Listened {
         if self.heard.is_some() && matches!(written, Poll::Ready(Err(_))) {
             let mut word = [0; 64];
             let mut word = ReadBuf::new(&mut word);
-            if let Err(error) = ready!(on_stream!(self, stream => Pin::new(stream).poll_read(context, &mut word))) {
-                self.note(&error);
+            match ready!(on_stream!(self, stream => Pin::new(stream).poll_read(context, &mut word))) {
+                Ok(()) => self.hear(word.filled()),
+                Err(error) => self.note(&error),
             }
         }
         written
@@ -213,11 +234,7 @@ impl AsyncRead for Listened {
         let before = buffer.filled().len();
         let read = ready!(on_stream!(self, stream => Pin::new(stream).poll_read(context, buffer)));
         match &read {
-            Ok(()) if buffer.filled().len() > before => {
-                // Nobody waits for it any more once the connection is in use.
-                let _ = self.heard.take().map(|heard| heard.send(()));
-            }
-            Ok(()) => {}
+            Ok(()) => self.hear(buffer.filled().get(before..).unwrap_or_default()),
             Err(error) => self.note(error),
         }
         Poll::Ready(read)

@@ -91,6 +91,10 @@ impl Tls {
                     Some(file) => format!("its certificate is by nobody in the CA file {}", file.display()),
                     None => "its certificate is by nobody whom this system trusts; name a CA file".to_owned(),
                 },
+                // `openssl req -x509` makes such, unless it is told otherwise.
+                CertificateError::Other(error) if error.to_string() == "CaUsedAsEndEntity" => {
+                    "its certificate is that of an authority (CA:TRUE), expected one of a server".to_owned()
+                }
                 error => format!("its certificate is not valid: {error}"),
             },
             TlsError::AlertReceived(alert) => {

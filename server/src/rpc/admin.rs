@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::SystemTime};
 
 use hookd_proto::v1::{self, admin_service_server::AdminService};
-use hookd_rules::{Catalog, Event, Mode, OnError, Policy, Rule, Source, SourceState, Tier, Timing};
+use hookd_rules::{Catalog, Event, Mode, OnError, Policy, Rule, Source, SourceState, Tier, Timing, UnknownEvent};
 use tonic::{Request, Response, Status};
 
 use super::{
@@ -61,6 +61,12 @@ impl AdminService for Admin {
     ) -> Result<Response<v1::ListRulesResponse>, Status> {
         let catalog = self.live.current();
         let event = &request.get_ref().event;
+        if !event.is_empty() && Event::known(event).is_none() {
+            UnknownEvent::check(event).map_err(|unknown| {
+                let violation = Violation { field: "event".to_owned(), description: unknown.to_string() };
+                NotJudged::Invalid(vec![violation]).into_status(&call_of(&request).decision_text())
+            })?;
+        }
         let rules = if event.is_empty() {
             catalog.rules.iter().map(summary).collect()
         } else {

@@ -294,6 +294,13 @@ async fn administration_tells_what_is_loaded_and_reloads() {
     let rules = admin.list_rules(ListRulesRequest::default()).await.unwrap().into_inner();
     assert_eq!(rules.policy_revision, status.policy_revision);
     assert_eq!(rules.rules.iter().map(|rule| rule.rule_id.as_str()).collect::<Vec<_>>(), ["guard"]);
+    let mut of_event = async |event: &str| admin.list_rules(ListRulesRequest { event: event.to_owned() }).await;
+    assert_eq!(of_event("PreDeploy").await.unwrap().into_inner().rules, []);
+    let mistyped = of_event("PreToolUSe").await.unwrap_err();
+    assert_eq!(
+        (mistyped.code(), mistyped.message()),
+        (Code::InvalidArgument, "event: event `PreToolUSe` is not known, did you mean `PreToolUse`")
+    );
     let request = ExplainRequest { trigger: Some(trigger("Bash")), ..ExplainRequest::default() };
     let explained = admin.explain(request).await.unwrap().into_inner();
     assert!(explained.rules[0].would_run);

@@ -38,7 +38,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// `hookctl relay --agent AGENT`, with an empty `relay.yaml`.
+    /// `hookctl relay --agent AGENT`, with a `relay.yaml` that says nothing.
     pub fn of(agent: &str) -> Self {
         let folder = TempDir::with_prefix("hookd-relay-").unwrap();
         let relay = Self {
@@ -47,7 +47,7 @@ impl Relay {
             variables: Vec::new(),
             cwd: None,
         };
-        let config = relay.config("");
+        let config = relay.config("# nothing");
         relay.with(&["--config", config.to_str().unwrap()])
     }
 

@@ -23,6 +23,7 @@ const OF_THE_MACHINE: &str = "/etc/hookd/relay.yaml";
 const OF_THE_PERSON: &str = ".config/hookd/relay.yaml";
 const KEYS: &str = "`address`, `token_file`, `ca_file`, `client_cert_file`, `client_key_file`, `on_unavailable`, \
                     `deadline`, `offer`, `home`";
+const ADDRESS: &str = "an address such as `127.0.0.1:50051`";
 /// Variables that say whom this system trusts.
 const SYSTEM_TRUST: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
 
@@ -191,6 +192,10 @@ impl FromFile {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
+        // Mostly one that is being written, or for which there was no room: the environment would say where hookd is.
+        if text.trim().is_empty() {
+            return Err("it is empty, write a comment if that is meant".to_owned());
+        }
         let all = match Format::Yaml.value(text).map_err(|error| error.to_string())? {
             Value::Null => return Ok(Self::default()),
             Value::Object(all) => all,
@@ -206,8 +211,8 @@ impl FromFile {
                 "client_key_file" => file.credentials.client_key_file = Some(absolute(&key, &value)?),
                 "on_unavailable" => file.on_unavailable = Some(word(&key, &value)?),
                 "deadline" => {
-                    file.deadline =
-                        Some(crate::args::timeout(text_of(&key, &value)?).map_err(|why| format!("`deadline`: {why}"))?)
+                    let time = text_of(&key, &value, "a time such as `10s`")?;
+                    file.deadline = Some(crate::args::timeout(time).map_err(|why| format!("`deadline`: {why}"))?)
                 }
                 "offer" => file.offer = Some(list(&key, &value)?),
                 "home" => file.home = Some(absolute(&key, &value)?),
@@ -220,8 +225,10 @@ impl FromFile {
 
 fn addresses(value: &Value) -> Result<Vec<Address>, String> {
     let texts = match value {
-        Value::Array(items) => items.iter().map(|item| text_of("address", item)).collect::<Result<Vec<_>, _>>()?,
-        one => vec![text_of("address", one)?],
+        Value::Array(items) => {
+            items.iter().map(|item| text_of("address", item, ADDRESS)).collect::<Result<Vec<_>, _>>()?
+        }
+        one => vec![text_of("address", one, ADDRESS)?],
     };
     Address::parse_list(&texts.join(",")).map_err(|error| format!("`address`: {error}"))
 }
@@ -229,16 +236,16 @@ fn addresses(value: &Value) -> Result<Vec<Address>, String> {
 fn list<T: FromStr<Err = String>>(key: &str, value: &Value) -> Result<Vec<T>, String> {
     match value {
         Value::Array(items) => items.iter().map(|item| word(key, item)).collect(),
-        other => Err(format!("`{key}` is {}, expected a list", Kind::of(other).noun())),
+        other => Err(format!("`{key}` is {}, expected a list such as `[project]`", Kind::of(other).noun())),
     }
 }
 
 fn word<T: FromStr<Err = String>>(key: &str, value: &Value) -> Result<T, String> {
-    text_of(key, value)?.parse().map_err(|why| format!("`{key}`: {why}"))
+    text_of(key, value, "a string")?.parse().map_err(|why| format!("`{key}`: {why}"))
 }
 
 fn absolute(key: &str, value: &Value) -> Result<PathBuf, String> {
-    let path = PathBuf::from(text_of(key, value)?);
+    let path = PathBuf::from(text_of(key, value, "an absolute path")?);
     if path.is_absolute() {
         Ok(path)
     } else {
@@ -246,8 +253,8 @@ fn absolute(key: &str, value: &Value) -> Result<PathBuf, String> {
     }
 }
 
-fn text_of<'v>(key: &str, value: &'v Value) -> Result<&'v str, String> {
-    value.as_str().ok_or_else(|| format!("`{key}` is {}, expected a string", Kind::of(value).noun()))
+fn text_of<'v>(key: &str, value: &'v Value, expected: &str) -> Result<&'v str, String> {
+    value.as_str().ok_or_else(|| format!("`{key}` is {}, expected {expected}", Kind::of(value).noun()))
 }
 
 #[cfg(test)]
@@ -263,7 +270,6 @@ mod tests {
 
     #[test]
     fn a_file_says_what_it_says_and_nothing_else() {
-        assert_eq!(FromFile::parse(""), Ok(FromFile::default()));
         assert_eq!(FromFile::parse("# nothing yet\n"), Ok(FromFile::default()));
         let whole = "address: unix:/run/hookd.sock\ntoken_file: /t\nca_file: /a\nclient_cert_file: /c\nclient_key_file: /k\non_unavailable: allow\ndeadline: 10s\noffer: [project, user, plugins]\n\
                      home: /home/me\n";
@@ -292,7 +298,9 @@ mod tests {
             ("- a", &*format!("it is an array, expected an object with {KEYS}")),
             ("adress: a:1", &*format!("unknown key `adress`, expected {KEYS}")),
             ("token_file: t", "`token_file` is `t`, expected an absolute path"),
-            ("ca_file: [ /a ]", "`ca_file` is an array, expected a string"),
+            ("", "it is empty, write a comment if that is meant"),
+            (" \n", "it is empty, write a comment if that is meant"),
+            ("ca_file: [ /a ]", "`ca_file` is an array, expected an absolute path"),
             ("address: a:1\naddress: b:1", "duplicate key `address` at line 2 column 1"),
             (
                 "address: nowhere",
@@ -303,12 +311,12 @@ mod tests {
                 "address: []",
                 "`address`: no address given, expected `host:port`, `http://host:port`, `https://host:port` or `unix:/path`",
             ),
-            ("address: 5", "`address` is a number, expected a string"),
+            ("address: 5", "`address` is a number, expected an address such as `127.0.0.1:50051`"),
             ("on_unavailable: maybe", "`on_unavailable`: `maybe` is not known, expected `block` or `allow`"),
             ("on_unavailable: true", "`on_unavailable` is a boolean, expected a string"),
-            ("deadline: 10", "`deadline` is a number, expected a string"),
+            ("deadline: 10", "`deadline` is a number, expected a time such as `10s`"),
             ("deadline: soon", "`deadline`: expected number at 0, expected such as `30s` or `500ms`"),
-            ("offer: project", "`offer` is a string, expected a list"),
+            ("offer: project", "`offer` is a string, expected a list such as `[project]`"),
             ("offer: [ all ]", "`offer`: `all` is not known, expected `project`, `user` or `plugins`"),
             ("home: me", "`home` is `me`, expected an absolute path"),
         ];
@@ -340,8 +348,8 @@ mod tests {
             ("address: https://h:1\ntoken_file: /t", &[][..], "https://h:1", token("/t")),
             ("address: https://h:1\ntoken_file: /t", &["--token-file", "/u"], "https://h:1", token("/u")),
             ("token_file: /t", &["--address", "unix:/s"], "unix:/s", token("/t")),
-            ("", &["--address", "unix:/s", "--token-file", "/u"], "unix:/s", token("/u")),
-            ("", &[], "https://evil:1", Credentials::default()),
+            ("# nothing", &["--address", "unix:/s", "--token-file", "/u"], "unix:/s", token("/u")),
+            ("# nothing", &[], "https://evil:1", Credentials::default()),
         ] {
             let found = config(file, arguments, &hostile).unwrap();
             assert_eq!((Some(found.addresses), found.credentials), (at(address), credentials), "{file} {arguments:?}");
@@ -351,9 +359,9 @@ mod tests {
             "/t is named, but not where hookd is: name the address beside it, since a repository can set HOOKD_ADDRESS";
         for (file, arguments, variables, why) in [
             ("token_file: /t", &[][..], &hostile[..], beside),
-            ("", &["--ca-file", "/t"], &[], beside),
+            ("# nothing", &["--ca-file", "/t"], &[], beside),
             (
-                "",
+                "# nothing",
                 &["--address", "unix:/s", "--token-file", "t"],
                 &[],
                 "`--token-file` is `t`, expected an absolute path",

@@ -68,6 +68,7 @@ fn decided_by(by: &DecidedBy, verdict: Option<Verdict>) -> String {
     let what = match Cause::try_from(by.cause) {
         Ok(Cause::Rule) => format!("decided by rule {}", plain(&by.rule_id)),
         Ok(Cause::FailurePolicy) if verdict == Some(Verdict::None) => format!("a failure{rule} was forgiven"),
+        Ok(Cause::FailurePolicy) if rule.is_empty() => "decided by no rule".to_owned(),
         Ok(Cause::FailurePolicy) => format!("decided by the failure{rule}"),
         Ok(Cause::Default) => "decided by a default".to_owned(),
         Ok(Cause::Capability) => format!("decided by what the caller cannot carry out{rule}"),

@@ -339,3 +339,13 @@ async fn a_server_that_is_not_trusted_is_passed_over_and_its_refusal_is_not_forg
         assert_eq!(error.kind, CallErrorKind::NotTrusted, "{error}");
     }
 }
+
+#[tokio::test]
+async fn an_authority_is_no_server_and_says_so() {
+    let ca = Ca::new("ca");
+    let own = ca.signs(&["127.0.0.1"], |params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained));
+    let server = blocking(own.server());
+    let files = Files::new();
+    let expected = "its certificate is that of an authority (CA:TRUE), expected one of a server";
+    assert_eq!(why_not(&client(&server, trusting(files.write("ca.pem", &ca.pem()))), &server).await, expected);
+}

@@ -62,7 +62,7 @@ async fn measured(bench: &Bench<'_>) -> anyhow::Result<Vec<Row>> {
     let hookd = bench.hookd_at("relay", &[rule], "block", &json!(["127.0.0.1:0", socket])).await?;
     // Nothing of this machine's own settings.
     let config = bench.folder.join("relay.yaml");
-    fs::write(&config, "").context("relay.yaml")?;
+    fs::write(&config, "# nothing").context("relay.yaml")?;
     fs::set_permissions(&config, fs::Permissions::from_mode(0o600)).context("relay.yaml")?;
     let config = config.to_str().context("the temporary folder's name is not UTF-8")?;
     let arguments = ["relay", "--agent", "claude-code", "--config", config, "--address", &socket];

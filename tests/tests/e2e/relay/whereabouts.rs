@@ -59,6 +59,8 @@ async fn a_file_that_somebody_else_can_write_is_refused_with_a_reason_and_blocks
         ("adress: a:1", "unknown key `adress`"),
         ("on_unavailable: sometimes", "`sometimes` is not known, expected `block` or `allow`"),
         ("{", "line 1 column"),
+        // One that is cut off would leave it to the environment where hookd is.
+        ("", "it is empty, write a comment if that is meant"),
     ] {
         let relay = Relay::of("claude-code").at(hookd.address());
         relay.config(text);
