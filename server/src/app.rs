@@ -146,7 +146,7 @@ impl StartError {
             | Self::Audit(NoAudit::Key { .. } | NoAudit::Trail(AuditError::Otlp(_)))
             | Self::Pool(PoolError::Http(_)) => Exit::Unusable,
             Self::Bind(..)
-            | Self::Audit(NoAudit::Trail(AuditError::File { .. } | AuditError::Thread(_)))
+            | Self::Audit(NoAudit::Trail(AuditError::File { .. } | AuditError::Stdout(_) | AuditError::Thread(_)))
             | Self::Pool(PoolError::NoRuntime(_))
             | Self::Reflection(_)
             | Self::Other(_) => Exit::Failed,

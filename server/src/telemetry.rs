@@ -19,7 +19,7 @@ pub use lines::LastLines;
 pub use secrets::{Secrets, within_quotes};
 
 use crate::settings::{LogFormat, LogSettings};
-use lines::Lines;
+use lines::{Fate, Lines};
 
 /// Sends logs to stderr from now on, for the whole process: for people on a terminal, as JSON otherwise. Decisions are
 /// logged by what is given back; the second part is to be kept to the end of the process.
@@ -32,7 +32,11 @@ pub fn init(settings: &LogSettings) -> anyhow::Result<(DecisionLog, LastLines)> 
         LogFormat::Human => true,
         LogFormat::Json => false,
     };
-    let (writer, last_lines) = Lines::to(std::io::stderr())?;
+    let (writer, last_lines) = Lines::to("log", std::io::stderr(), |fate| match fate {
+        // Nobody is left to be told that the log cannot be written.
+        Fate::Written | Fate::Failed(_) => {}
+        Fate::Dropped(count) => tracing::warn!(count, "log lines were dropped: they were not read fast enough"),
+    })?;
     let is_coloured = human && std::io::stderr().is_terminal();
     let decisions = DecisionLog::to(writer.clone(), human.then_some(is_coloured));
     let lines = tracing_subscriber::fmt::layer().with_writer(writer);

@@ -23,7 +23,7 @@ use tonic::{IntoRequest, Status, transport::Channel};
 use tower::util::BoxCloneService;
 
 pub use self::builder::{HookdBuilder, Refused};
-use self::lines::Lines;
+use self::lines::{Lines, Reading};
 use crate::{
     HttpAnswer, Process, processes,
     rules::{rule_file, tier_name},
@@ -181,6 +181,17 @@ impl Hookd {
         let status = within("the end of hookd", child.wait()).await.unwrap();
         self.log.ended().await;
         status
+    }
+
+    /// Nobody reads its standard output any more, until somebody does again.
+    pub fn read_stdout(&self, reads: bool) {
+        self.stdout.read(if reads { Reading::On } else { Reading::Off });
+    }
+
+    /// Closes the end of its standard output at which it is read.
+    pub async fn close_stdout(&self) {
+        self.stdout.read(Reading::Closed);
+        self.stdout.ended().await;
     }
 
     /// What it has printed on stdout so far.

@@ -112,7 +112,7 @@ impl Audit {
             text(out, "decision_id", &decision_id);
             text(out, "answered", answered.name());
         };
-        self.trail.add(Entry::new("unacknowledged", 0, Box::new(fields)));
+        self.trail.late(Entry::new("unacknowledged", 0, Box::new(fields)));
     }
 
     /// Records a call that was answered with a status. `reason` says more of it; it may be empty.
@@ -126,7 +126,7 @@ impl Audit {
                 text(out, "reason", &reason);
             }
         };
-        self.trail.add(Entry::new("refusal", 0, Box::new(fields)));
+        self.trail.refused(Entry::new("refusal", 0, Box::new(fields)));
     }
 }
 

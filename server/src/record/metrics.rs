@@ -82,6 +82,7 @@ struct AuditMetrics {
     errors: Counter,
     waiting: Gauge,
     waiting_bytes: Gauge,
+    oldest: Gauge<f64, AtomicU64>,
     sync_age: Gauge<f64, AtomicU64>,
 }
 
@@ -436,6 +437,7 @@ impl AuditMetrics {
         }
         self.waiting.set(whole(stats.waiting));
         self.waiting_bytes.set(whole(stats.waiting_bytes));
+        self.oldest.set(stats.oldest.as_secs_f64());
         let age = stats.synced.map_or(f64::NAN, |synced| synced.elapsed().unwrap_or_default().as_secs_f64());
         self.sync_age.set(age);
     }
@@ -451,6 +453,7 @@ impl AuditMetrics {
         r.register("audit_errors", "Tries to write, rotate or sync audit records that failed", self.errors.clone());
         r.register("audit_queue_length", "Audit records that wait to be written", self.waiting.clone());
         r.register("audit_queue_bytes", "What they weigh", self.waiting_bytes.clone());
+        r.register("audit_oldest_wait_seconds", "How long the oldest of them waits", self.oldest.clone());
         r.register(
             "audit_last_sync_age_seconds",
             "Since the audit file was brought to the disk",

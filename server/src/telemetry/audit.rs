@@ -20,6 +20,7 @@ use tokio::{
     sync::watch,
     time::{Instant, timeout, timeout_at},
 };
+use tracing::{info, warn};
 
 use super::otlp::{LogExporter, OtlpError};
 use crate::settings::{Acknowledge, AuditSettings, OnFull};
@@ -30,6 +31,8 @@ pub type Fields = Box<dyn FnOnce(&mut Vec<u8>) + Send>;
 
 /// What a record weighs besides its texts, in bytes.
 const RECORD_BYTES: usize = 1024;
+/// A record that waits so long is worth a word: nothing may have failed, and nothing goes on.
+const STALLED: Duration = Duration::from_secs(5);
 
 /// Takes records. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -85,6 +88,8 @@ pub struct AuditStats {
     pub waiting: usize,
     /// What they weigh, in bytes.
     pub waiting_bytes: usize,
+    /// How long the oldest of those waits that are not as far as answers wait for.
+    pub oldest: Duration,
     /// When the file was last brought to the disk. `None`: not yet.
     pub synced: Option<SystemTime>,
     /// What cannot be done with records now, for a person. Empty: nothing.
@@ -102,7 +107,10 @@ pub enum AuditError {
         /// Why.
         error: io::Error,
     },
-    /// Its thread.
+    /// Standard output.
+    #[error("cannot write the audit trail to standard output: {0}")]
+    Stdout(io::Error),
+    /// Its threads.
     #[error("cannot start the thread of the audit trail: {0}")]
     Thread(io::Error),
     /// Its collector.
@@ -133,6 +141,8 @@ struct State {
     bytes: usize,
     /// How many records were ever taken.
     taken: u64,
+    /// Since when the oldest one waits, those that are being written included. `None`: none does.
+    since: Option<Instant>,
     is_closing: bool,
 }
 
@@ -207,10 +217,20 @@ impl Trail {
         Some(Held { trail: self.clone(), stage })
     }
 
-    /// Takes a record that nobody waits for. Where there is no place, it is dropped.
-    pub fn add(&self, entry: Entry) {
+    /// Takes a record of what became of an answer whose own record came too late. Where there is no place, it is dropped.
+    pub fn late(&self, entry: Entry) {
         // Room of its own, so that what is said of answers that found none is not lost for the same reason.
-        if self.0.take(entry, self.0.capacity.saturating_mul(2)).is_err() {
+        self.add(entry, self.0.capacity.saturating_mul(2));
+    }
+
+    /// Takes the record of a refusal, for which nobody waits. Where there is no place, it is dropped.
+    pub fn refused(&self, entry: Entry) {
+        // Half of the room: whoever is not even let in must not keep the records of decisions out.
+        self.add(entry, self.0.capacity / 2);
+    }
+
+    fn add(&self, entry: Entry, capacity: usize) {
+        if self.0.take(entry, capacity).is_err() {
             self.0.drop_one();
         }
     }
@@ -223,10 +243,14 @@ impl Trail {
     /// How records went so far.
     #[must_use]
     pub fn stats(&self) -> AuditStats {
-        let (waiting, waiting_bytes) = {
+        let (waiting, waiting_bytes, oldest) = {
             let state = self.0.state();
-            (state.waiting.len(), state.bytes)
+            (state.waiting.len(), state.bytes, state.since.map(|since| since.elapsed()).unwrap_or_default())
         };
+        let mut trouble = self.0.troubles().values().cloned().collect::<Vec<_>>();
+        if trouble.is_empty() && oldest >= STALLED {
+            trouble.push(format!("audit records have waited to be written for {} s", oldest.as_secs()));
+        }
         let Counts { written, dropped, sampled_out, errors, synced } = &self.0.counts;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let synced = Some(count(synced)).filter(|millis| *millis > 0);
@@ -237,8 +261,9 @@ impl Trail {
             errors: count(errors),
             waiting,
             waiting_bytes,
+            oldest,
             synced: synced.and_then(|millis| SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(millis))),
-            trouble: self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect(),
+            trouble,
         }
     }
 
@@ -318,6 +343,7 @@ impl Shared {
             return Err(entry);
         }
         let was_empty = state.waiting.is_empty();
+        state.since.get_or_insert_with(Instant::now);
         state.bytes = bytes;
         state.waiting.push(entry);
         state.taken = state.taken.saturating_add(1);
@@ -329,8 +355,36 @@ impl Shared {
         Ok(number)
     }
 
+    fn troubles(&self) -> MutexGuard<'_, BTreeMap<&'static str, String>> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `what` cannot be done with records, which `message` says.
+    fn trouble(&self, what: &'static str, message: String) {
+        self.counts.errors.fetch_add(1, Ordering::Relaxed);
+        let mut troubles = self.troubles();
+        if troubles.get(what) != Some(&message) {
+            warn!("{message}");
+            troubles.insert(what, message);
+        }
+    }
+
+    fn no_trouble(&self, what: &'static str) {
+        if self.troubles().remove(what).is_some() {
+            info!("audit records can be {what} again");
+        }
+    }
+
     fn drop_one(&self) {
         self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl State {
+    /// All that was taken to be written is as far as answers wait for.
+    fn done(&mut self) {
+        // Those that came meanwhile wait from now on, near enough.
+        self.since = if self.waiting.is_empty() { None } else { Some(Instant::now()) };
     }
 }
 

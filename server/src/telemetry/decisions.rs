@@ -51,7 +51,7 @@ impl DecisionLog {
     pub fn decided(&self, fields: impl FnOnce(&mut dyn FnMut(&'static str, Field<'_>))) {
         let Some(out) = &self.0 else { return };
         if enabled!(target: TARGET, Level::INFO) {
-            out.lines.add(&line(out.human, SystemTime::now(), fields));
+            let _taken = out.lines.add(&line(out.human, SystemTime::now(), fields));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Log lines leave by a thread of their own: an answer never waits for whoever reads the log.
+//! Lines leave by a thread of their own: nobody who writes one ever waits for whoever reads them.
 
 use std::{
     io::{self, Write},
@@ -10,7 +10,7 @@ use std::{
 use tokio::time::Instant;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// How many bytes may wait; lines over it are dropped, and their number is logged.
+/// How many bytes may wait; lines over it are dropped.
 const WAITING: usize = 4 << 20;
 /// How long lines are gathered before they are written together. Waking the thread for each line would cost a call
 /// more than writing the line does.
@@ -23,6 +23,17 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(1);
 /// Takes lines. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Lines(Arc<Waiting>);
+
+/// What became of lines.
+#[derive(Debug)]
+pub(super) enum Fate {
+    /// They are written.
+    Written,
+    /// They could not be.
+    Failed(io::Error),
+    /// So many found no place.
+    Dropped(u64),
+}
 
 /// Sees to it that the last lines get out: dropping it waits for them, for a second at most.
 #[derive(Debug)]
@@ -49,24 +60,28 @@ struct State {
 }
 
 impl Lines {
-    /// Lines that are written to `out` by a new thread.
+    /// Lines that are written to `out` by a new thread of this name, which tells what becomes of them.
     ///
     /// # Errors
     /// Where no thread can be had.
-    pub(super) fn to(out: impl Write + Send + 'static) -> io::Result<(Self, LastLines)> {
+    pub(super) fn to(
+        name: &str,
+        out: impl Write + Send + 'static,
+        told: impl FnMut(Fate) + Send + 'static,
+    ) -> io::Result<(Self, LastLines)> {
         let lines = Self(Arc::default());
         let waiting = Arc::clone(&lines.0);
-        thread::Builder::new().name("log".to_owned()).spawn(move || write(&waiting, out))?;
+        thread::Builder::new().name(name.to_owned()).spawn(move || write(&waiting, out, told))?;
         Ok((lines.clone(), LastLines(lines)))
     }
 
-    /// Takes one whole line, its line break included; waits for nobody who reads.
-    pub(super) fn add(&self, line: &[u8]) {
+    /// Takes one whole line, its line break included, if there is a place for it; waits for nobody who reads.
+    pub(super) fn add(&self, line: &[u8]) -> bool {
         let mut state = self.0.state();
         let after = state.bytes.len().saturating_add(line.len());
         if after > WAITING {
             state.dropped = state.dropped.saturating_add(1);
-            return;
+            return false;
         }
         let was_empty = state.bytes.is_empty();
         state.bytes.extend_from_slice(line);
@@ -74,13 +89,15 @@ impl Lines {
         if was_empty {
             self.0.filled.notify_one();
         }
+        true
     }
 }
 
 impl Write for Lines {
     /// Takes one whole line; never blocks.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.add(line);
+        // What finds no place is counted.
+        let _taken = self.add(line);
         Ok(line.len())
     }
 
@@ -118,7 +135,7 @@ impl Waiting {
     }
 }
 
-fn write(waiting: &Waiting, mut out: impl Write) {
+fn write(waiting: &Waiting, mut out: impl Write, mut told: impl FnMut(Fate)) {
     let mut batch = Vec::new();
     loop {
         let mut state = waiting.state();
@@ -132,12 +149,12 @@ fn write(waiting: &Waiting, mut out: impl Write) {
         let dropped = std::mem::take(&mut state.dropped);
         state.is_writing = true;
         drop(state);
-        // Nobody is left to be told that the log cannot be written.
-        let _ = out.write_all(&batch).and_then(|()| out.flush());
+        let written = out.write_all(&batch).and_then(|()| out.flush());
         batch.clear();
         batch.shrink_to(KEPT);
+        told(written.map_or_else(Fate::Failed, |()| Fate::Written));
         if dropped > 0 {
-            tracing::warn!(count = dropped, "log lines were dropped: they were not read fast enough");
+            told(Fate::Dropped(dropped));
         }
         let mut state = waiting.state();
         state.is_writing = false;
@@ -175,11 +192,15 @@ mod tests {
         }
     }
 
+    fn lines(out: Stuck) -> (Lines, LastLines) {
+        Lines::to("log", out, |_| {}).unwrap()
+    }
+
     #[test]
     fn a_log_that_nobody_reads_holds_nobody_up_and_the_last_lines_get_out() {
         let ((asked, being_asked), (let_write, may_write)) = (mpsc::channel(), mpsc::channel());
         let written = Arc::new(Mutex::new(Vec::new()));
-        let (mut lines, last) = Lines::to(Stuck { asked, may_write, written: Arc::clone(&written) }).unwrap();
+        let (mut lines, last) = lines(Stuck { asked, may_write, written: Arc::clone(&written) });
         let line = [b'x'; 1024];
         lines.write_all(&line).unwrap();
         being_asked.recv().unwrap();
@@ -196,7 +217,7 @@ mod tests {
     #[test]
     fn the_end_does_not_wait_for_ever() {
         let ((asked, being_asked), (let_write, may_write)) = (mpsc::channel(), mpsc::channel());
-        let (mut lines, last) = Lines::to(Stuck { asked, may_write, written: Arc::default() }).unwrap();
+        let (mut lines, last) = lines(Stuck { asked, may_write, written: Arc::default() });
         lines.write_all(b"never read\n").unwrap();
         being_asked.recv().unwrap();
         drop(last);

@@ -15,6 +15,18 @@ pub(crate) struct Lines {
     lines: Arc<Mutex<Vec<String>>>,
     /// How many there are, and whether the output has ended.
     state: watch::Receiver<(usize, bool)>,
+    reading: watch::Sender<Reading>,
+}
+
+/// How an output is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// As it comes.
+    On,
+    /// Not at all: whoever writes it will have to wait.
+    Off,
+    /// Never again.
+    Closed,
 }
 
 impl Lines {
@@ -22,16 +34,35 @@ impl Lines {
     pub(crate) fn of(output: impl AsyncRead + Send + Unpin + 'static) -> Self {
         let lines = Arc::<Mutex<Vec<String>>>::default();
         let (sender, state) = watch::channel((0, false));
+        let (reading, mut how) = watch::channel(Reading::On);
         let all = Arc::clone(&lines);
         tokio::spawn(async move {
             let mut output = BufReader::new(output).lines();
-            while let Ok(Some(line)) = output.next_line().await {
-                all.lock().unwrap().push(line);
-                sender.send_modify(|(count, _)| *count += 1);
+            loop {
+                // Whoever could say otherwise may be gone.
+                drop(how.wait_for(|how| *how != Reading::Off).await);
+                if *how.borrow() == Reading::Closed {
+                    break;
+                }
+                tokio::select! {
+                    biased;
+                    true = async { how.wait_for(|how| *how != Reading::On).await.is_ok() } => {}
+                    line = output.next_line() => {
+                        let Ok(Some(line)) = line else { break };
+                        all.lock().unwrap().push(line);
+                        sender.send_modify(|(count, _)| *count += 1);
+                    }
+                }
             }
+            drop(output);
             sender.send_modify(|(_, ended)| *ended = true);
         });
-        Self { lines, state }
+        Self { lines, state, reading }
+    }
+
+    /// How it is read from now on.
+    pub(crate) fn read(&self, reading: Reading) {
+        self.reading.send_replace(reading);
     }
 
     /// All so far.

@@ -340,6 +340,57 @@ async fn silence_is_sampled_and_counted_and_files_are_rotated() {
 }
 
 #[tokio::test]
+async fn standard_output_that_nobody_reads_holds_up_nothing_beside_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let trail = folder.path().join("audit.jsonl");
+    let audit = json!({ "stdout": true, "on_full": "block", "acknowledge": "written", "parameters": "full" });
+    let hookd = audited(&trail, audit).start().await;
+    hookd.read_stdout(false);
+    let call = || pre_tool_use("Read", json!({ "text": "x".repeat(1 << 20) }));
+    let mut answered = HashSet::new();
+    // What a pipe takes, and then all that may wait for it.
+    for _ in 0..7 {
+        let answer = hookd.trigger(call()).await;
+        assert_eq!((answer.verdict(), answer.reason.as_str()), (Verdict::None, ""));
+        answered.insert(answer.decision_id);
+    }
+    let trouble = "audit records cannot be copied to standard output: nobody reads it fast enough";
+    ready_line(&hookd, |page| page.contains(trouble)).await;
+    assert_eq!(ids(&records(&trail)), answered);
+    assert_eq!(hookd.metric("hookd_audit_dropped_records_total").await, 0.0);
+    hookd.read_stdout(true);
+    ready_line(&hookd, |page| !page.contains("audit records")).await;
+    hookd.signal(Signal::TERM);
+    hookd.wait_exit().await;
+    let (report, output) = verify(&trail, &[]).await;
+    assert_eq!((output.status.code(), &report["problems"]), (Some(0), &json!([])));
+    // The copy says that it is none.
+    let copy = folder.path().join("copy");
+    fs::create_dir(&copy).unwrap();
+    fs::write(copy.join("stdout"), hookd.stdout_lines().join("\n")).unwrap();
+    let (report, output) = verify(&copy.join("stdout"), &[]).await;
+    assert_eq!(output.status.code(), Some(1), "{report}");
+}
+
+#[tokio::test]
+async fn without_a_file_nothing_passes_that_standard_output_did_not_take() {
+    let audit = json!({ "stdout": true, "on_full": "block", "acknowledge": "written" });
+    let guard = rule("guard", "PreToolUse", decide(json!({ "verdict": "block", "reason": "no" })));
+    let guard = with(guard, json!({ "matcher": "^Bash$" }));
+    let hookd = Hookd::builder().managed(json!([guard])).settings(json!({ "audit": audit })).start().await;
+    assert_eq!(hookd.trigger(pre_tool_use("Read", json!({}))).await.verdict(), Verdict::None);
+    hookd.close_stdout().await;
+    let mut client = hookd.patient_client().await;
+    let call = with_deadline(pre_tool_use("Read", json!({})), Duration::from_millis(500));
+    let answer = within("an answer", client.trigger(call)).await.unwrap().into_inner();
+    assert_eq!(
+        (answer.verdict(), answer.reason.as_str()),
+        (Verdict::Block, "the audit record of this decision could not be written in time")
+    );
+    ready_line(&hookd, |page| page.contains("audit records cannot be written: Broken pipe")).await;
+}
+
+#[tokio::test]
 async fn a_trail_that_cannot_be_written_stops_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let trail = folder.path().join("none/audit.jsonl");

@@ -139,7 +139,7 @@ impl Decided {
     /// What only the redaction may let through.
     fn texts(&self, redaction: &Redaction, out: &mut Vec<u8>) {
         let too_long = Redaction::hashes();
-        let is_too_long = redaction.tells_texts() && self.bytes() > MAX_TEXT_BYTES;
+        let is_too_long = redaction.tells_whole_texts() && self.bytes() > MAX_TEXT_BYTES;
         let mut redactor = Redactor::new(if is_too_long { &too_long } else { redaction });
         let form = &self.trigger.form;
         if self.trigger.tool_call.is_some() {

@@ -57,6 +57,11 @@ impl Redaction {
         Self { policy, secrets }
     }
 
+    /// Whether texts stand in its records, be it in part: not their hashes alone.
+    pub(super) fn tells_whole_texts(&self) -> bool {
+        matches!(self.policy, Policy::Masked { .. } | Policy::Full)
+    }
+
     /// Tells hashes alone, without a key.
     pub(super) fn hashes() -> Self {
         Self { policy: Policy::Hashed(None), secrets: Secrets::default() }

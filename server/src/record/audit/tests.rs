@@ -172,6 +172,22 @@ fn a_hash_with_a_key_is_hmac() {
 }
 
 #[test]
+fn of_texts_that_are_too_long_only_hashes_are_told_with_the_key_where_there_is_one() {
+    let shown = |parameters, key: Option<&[u8]>| {
+        let key = key.map(|key| key.to_vec().into());
+        let redaction = Redaction::new(&settings(parameters, &[], &[]), key, Secrets::default());
+        let (mut trigger, decision) = everything();
+        trigger.form.params = json!({ "text": "x".repeat(9 << 20) }).to_string().into();
+        let record = record(&redaction, trigger, &decision);
+        assert_eq!(record.get("params").or(record.get("reason")), None);
+        record["reason_hash"].as_str().unwrap().split_once(':').unwrap().0.to_owned()
+    };
+    assert_eq!(shown(Parameters::Full, None), "sha256");
+    assert_eq!(shown(Parameters::Masked, None), "sha256");
+    assert_eq!(shown(Parameters::Hashed, Some(b"key")), "hmac-sha256");
+}
+
+#[test]
 fn pointers_and_patterns_mask_values_wherever_they_are() {
     let check = |pointers: &[&str], patterns: &[&str], given: Value, expected: Value| {
         let redaction = masked(pointers, patterns);

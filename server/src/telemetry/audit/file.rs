@@ -11,7 +11,7 @@ use std::{
 };
 
 use hookd_audit::{Tail, first_record, tail};
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, OFlags, access};
 use tokio::time::Instant;
 
 use crate::settings::AuditFile;
@@ -64,13 +64,11 @@ impl Lines {
     /// # Errors
     /// Why not.
     pub(super) fn check(path: &Path) -> io::Result<()> {
-        match fs::metadata(path) {
-            Ok(metadata) if !metadata.is_file() => Err(not_regular()),
-            Ok(_) => OpenOptions::new().read(true).append(true).open(path).map(drop),
+        match open_regular(path, false) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Ok(access(folder(path), Access::WRITE_OK | Access::EXEC_OK)?)
             }
-            Err(error) => Err(error),
+            opened => opened.map(drop),
         }
     }
 
@@ -122,7 +120,8 @@ impl Lines {
         &self.path
     }
 
-    /// Puts the file aside and begins a new one: the name of the old one. `None`: it was not there any more.
+    /// Puts the file aside and begins a new one: the name of the old one. `None`: it was not there any more. An error: the
+    /// old one is still written to.
     pub(super) fn rotate(&mut self) -> io::Result<Option<String>> {
         // Of one that nobody can read any more nothing can be kept, whatever its disk says.
         let is_removed = self.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0);
@@ -138,16 +137,18 @@ impl Lines {
             }
             fs::rename(&self.path, aside)?;
         }
-        // Where this fails, the old file is still written to, and this is tried again.
-        self.file = open(&self.path)?;
-        (self.length, self.since) = (self.file.metadata()?.len(), now);
+        let file = open(&self.path)?;
+        (self.length, self.since) = (file.metadata()?.len(), now);
+        self.file = file;
+        Ok(aside.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned()))
+    }
+
+    /// What is left to do when a new file has begun: the folder is brought to the disk, files that are too many go.
+    pub(super) fn clean_up(&self) -> io::Result<()> {
         sync_folder(&self.path)?;
         let mut rotated = rotated(&self.path)?;
         rotated.truncate(rotated.len().saturating_sub(self.settings.keep));
-        for old in rotated {
-            fs::remove_file(old)?;
-        }
-        Ok(aside.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned()))
+        rotated.into_iter().try_for_each(fs::remove_file)
     }
 
     fn aside(&self, now: SystemTime) -> PathBuf {
@@ -161,17 +162,13 @@ impl Lines {
     /// Whether the file is still the one at its path.
     pub(super) fn is_there(&self) -> bool {
         let same = |one: &fs::Metadata, other: &fs::Metadata| (one.dev(), one.ino()) == (other.dev(), other.ino());
-        let (ours, there) = (self.file.metadata(), fs::metadata(&self.path));
+        let (ours, there) = (self.file.metadata(), fs::symlink_metadata(&self.path));
         matches!((ours, there), (Ok(ours), Ok(there)) if same(&ours, &there))
     }
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    // Looked at before it is opened: opening a pipe would wait for its other end.
-    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
-        return Err(not_regular());
-    }
-    let file = OpenOptions::new().read(true).append(true).create(true).mode(MODE).open(path)?;
+    let file = open_regular(path, true)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(fs::TryLockError::WouldBlock) => Err(io::Error::new(
@@ -182,8 +179,18 @@ fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-fn not_regular() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")
+/// A link is not followed: put aside, it would leave what it leads to behind, and whoever can set one could have records
+/// added to any file.
+fn open_regular(path: &Path, create: bool) -> io::Result<File> {
+    let refused = |why| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    // Looked at before it is opened: opening a pipe would wait for its other end.
+    match fs::symlink_metadata(path) {
+        Ok(there) if there.is_symlink() => return refused("it is a link, name the file itself"),
+        Ok(there) if !there.is_file() => return refused("not a regular file"),
+        Ok(_) | Err(_) => {}
+    }
+    let flags = OFlags::NOFOLLOW.bits().cast_signed();
+    OpenOptions::new().read(true).append(true).create(create).mode(MODE).custom_flags(flags).open(path)
 }
 
 /// The files that were put aside, oldest first.

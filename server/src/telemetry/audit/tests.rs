@@ -119,6 +119,12 @@ async fn two_processes_do_not_write_one_file_and_other_files_are_left_alone() {
     );
     assert!(first.close(SOON).await);
     assert_eq!(refused(folder.path()), ": cannot write the audit file: not a regular file");
+    let link = folder.path().join("link.jsonl");
+    for target in [&path, &folder.path().join("nowhere")] {
+        std::os::unix::fs::symlink(target, &link).unwrap();
+        assert_eq!(refused(&link), "/link.jsonl: cannot write the audit file: it is a link, name the file itself");
+        fs::remove_file(&link).unwrap();
+    }
     let other = folder.path().join("notes.txt");
     fs::write(&other, "my notes\n").unwrap();
     assert_eq!(
@@ -179,6 +185,54 @@ async fn a_file_that_is_taken_away_is_begun_anew() {
     assert!(report.begins_after.is_some());
 }
 
+#[tokio::test]
+async fn a_link_in_the_place_of_the_file_is_not_followed_while_it_is_written_either() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, other) = (folder.path().join("audit.jsonl"), folder.path().join("other"));
+    let trail = begin(&settings(&path));
+    assert_eq!(record(&trail, 10).await, Recorded::Yes);
+    let aside = folder.path().join("aside");
+    fs::rename(&path, &aside).unwrap();
+    fs::write(&other, "").unwrap();
+    std::os::unix::fs::symlink(&other, &path).unwrap();
+    assert_eq!(record(&trail, 10).await, Recorded::Yes);
+    let trouble = format!("{}: audit records cannot be rotated: it is a link, name the file itself", path.display());
+    assert_eq!(trail.stats().trouble, [trouble]);
+    assert!(trail.close(SOON).await);
+    assert_eq!(fs::read(&other).unwrap(), b"");
+    let report = Record::read(fs::read(&aside).unwrap().split(|byte| *byte == b'\n').nth_back(1).unwrap()).unwrap();
+    assert_eq!((report.seq, &*report.kind), (4, "end"), "it goes on in the file from before");
+}
+
+#[tokio::test]
+async fn a_new_file_says_that_it_is_one_also_where_old_files_cannot_be_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let mut settings = settings(&path);
+    (settings.file.rotate_bytes, settings.file.keep) = (4096, 1);
+    // Nothing that is removed like a file.
+    let stays = folder.path().join("audit.jsonl.20200101T000000.000000Z");
+    let trail = begin(&settings);
+    fs::create_dir(&stays).unwrap();
+    for _ in 0..2 {
+        assert_eq!(record(&trail, 5000).await, Recorded::Yes);
+    }
+    let trouble = trail.stats().trouble;
+    let expected = format!("{}: audit records cannot be cleared of old files: ", path.display());
+    assert!(trouble.len() == 1 && trouble[0].starts_with(&expected), "{trouble:?}");
+    assert!(trail.close(SOON).await);
+    fs::remove_dir(&stays).unwrap();
+    let (kinds, report) = verify(folder.path());
+    assert_eq!(kinds, ["start", "decision", "rotated", "decision", "rotated", "end"]);
+    assert_eq!(report.problems, []);
+    // Somebody takes them away: what is left begins as a file does.
+    for entry in fs::read_dir(folder.path()).unwrap().flatten().filter(|entry| entry.path() != path) {
+        fs::remove_file(entry.path()).unwrap();
+    }
+    let (kinds, report) = verify(folder.path());
+    assert_eq!((kinds, report.problems), (vec!["rotated".to_owned(), "end".to_owned()], vec![]));
+}
+
 /// A trail whose writer is stuck, and what lets it go on.
 fn stuck(on_full: OnFull, acknowledge: Acknowledge) -> (tempfile::TempDir, Trail, impl FnOnce()) {
     let folder = tempfile::tempdir().unwrap();
@@ -187,7 +241,7 @@ fn stuck(on_full: OnFull, acknowledge: Acknowledge) -> (tempfile::TempDir, Trail
     let (being_stuck, until) = std::sync::mpsc::channel::<()>();
     let trail = begin(&settings);
     let (is_stuck, stuck) = std::sync::mpsc::channel();
-    trail.add(Entry::new(
+    trail.refused(Entry::new(
         "stuck",
         0,
         Box::new(move |_| {
@@ -218,6 +272,41 @@ async fn a_full_queue_drops_records_and_says_how_many() {
     assert_eq!((report.problems, report.dropped, report.sampled_out), (vec![], 6, 1));
 }
 
+#[tokio::test]
+async fn refused_calls_keep_no_decision_out() {
+    let (folder, trail, go_on) = stuck(OnFull::Drop, Acknowledge::Queued);
+    for _ in 0..10 {
+        trail.refused(Entry::new("refusal", 0, Box::new(|_| {})));
+    }
+    assert_eq!(trail.stats().waiting, 2, "half of the room");
+    for _ in 0..2 {
+        assert!(trail.decided(entry(0)).is_none());
+    }
+    assert_eq!((trail.stats().waiting, trail.stats().dropped), (4, 8));
+    go_on();
+    assert!(trail.close(SOON).await);
+    let (kinds, report) = verify(folder.path());
+    assert_eq!(kinds, ["start", "stuck", "dropped", "refusal", "refusal", "decision", "decision", "end"]);
+    assert_eq!((report.problems, report.dropped), (vec![], 8));
+}
+
+#[tokio::test]
+async fn records_that_wait_long_are_spoken_of_though_nothing_failed() {
+    let (_folder, trail, go_on) = stuck(OnFull::Block, Acknowledge::Written);
+    assert_eq!(trail.stats().trouble, Vec::<String>::new());
+    tokio::time::pause();
+    tokio::time::advance(STALLED + Duration::from_secs(2)).await;
+    let AuditStats { oldest, trouble, .. } = trail.stats();
+    assert!(oldest >= STALLED, "{oldest:?}");
+    assert_eq!(trouble, ["audit records have waited to be written for 7 s"]);
+    tokio::time::resume();
+    go_on();
+    assert_eq!(record(&trail, 0).await, Recorded::Yes);
+    assert!(trail.close(SOON).await);
+    let AuditStats { oldest, trouble, .. } = trail.stats();
+    assert_eq!((oldest, trouble), (Duration::ZERO, vec![]));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_holds_answers_until_their_time_is_over() {
     let (folder, trail, go_on) = stuck(OnFull::Block, Acknowledge::Queued);
@@ -227,7 +316,7 @@ async fn a_full_queue_holds_answers_until_their_time_is_over() {
     let waited = trail.decided(entry(0)).unwrap().recorded(soon()).await;
     assert_eq!((waited, trail.stats().dropped), (Recorded::No, 1));
     // What is said of an answer that found no place has room of its own.
-    trail.add(entry(0));
+    trail.late(entry(0));
     assert_eq!(trail.stats().dropped, 1);
     tokio::time::resume();
     let held = tokio::spawn(trail.decided(entry(0)).unwrap().recorded(soon()));

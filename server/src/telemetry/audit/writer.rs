@@ -1,8 +1,11 @@
 //! The thread that makes records of entries and writes them.
 
 use std::{
+    fmt::Display,
+    fs::File,
     io::{self, Write as _},
     mem,
+    os::fd::AsFd as _,
     sync::{
         Arc, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -18,7 +21,11 @@ use uuid::Uuid;
 use super::{AuditError, Entry, Fields, Shared, file::Lines};
 use crate::{
     settings::{Acknowledge, AuditSettings},
-    telemetry::otlp::LogLine,
+    telemetry::{
+        LastLines,
+        lines::{self, Fate},
+        otlp::LogLine,
+    },
 };
 
 /// How long entries are gathered where nobody waits for them: waking the thread for each would cost a call more than its
@@ -28,27 +35,30 @@ const GATHER: Duration = Duration::from_millis(5);
 const RETRY: Duration = Duration::from_secs(1);
 /// How often it is looked after the file.
 const LOOK: Duration = Duration::from_secs(1);
-/// What is done with records besides the file.
-const STDOUT: &str = "written to standard output";
 /// What is written at a time at least, where there is so much, in bytes.
 const CHUNK: usize = 1 << 20;
 /// What the buffer keeps of its memory, in bytes.
 const KEPT: usize = 1 << 18;
+/// What cannot be done where a copy cannot be made.
+const TO_STDOUT: &str = "copied to standard output";
+/// What cannot be done where old files stay.
+const CLEANED_UP: &str = "cleared of old files";
 
 /// Makes records and writes them.
 pub(super) struct Writer {
     shared: Arc<Shared>,
     chain: Chain,
     file: Option<Lines>,
-    stdout: bool,
+    /// Standard output, in the place of a file.
+    stdout: Option<File>,
+    /// Standard output, beside a file. It holds nobody up: what it does not take is only missing there.
+    copy: Option<(lines::Lines, LastLines)>,
     /// Whole records that wait to be written.
     lines: Vec<u8>,
     /// How many they are.
     records: u64,
-    /// How many bytes of them are in the file.
-    in_file: usize,
-    /// How many bytes of them went to standard output.
-    in_stdout: usize,
+    /// How many bytes of them are written.
+    written: usize,
     /// How many of those that were dropped and left out were told about.
     told: Left,
     /// Before then rotating is not tried again.
@@ -76,23 +86,27 @@ impl Writer {
             Lines::open(settings.file.clone(), path.clone()).map_err(|error| AuditError::File { path, error })
         });
         let (file, tail) = opened.transpose()?.map_or((None, Tail::default()), |(file, tail)| (Some(file), tail));
+        let (stdout, copy) = match (settings.stdout, &file) {
+            (false, _) => (None, None),
+            (true, Some(_)) => (None, Some(copy(&shared).map_err(AuditError::Thread)?)),
+            (true, None) => (Some(stdout().map_err(AuditError::Stdout)?), None),
+        };
         let Tail { last, torn, is_open } = tail;
         let chain = Chain::new(Uuid::new_v4().to_string(), last.map_or(Hash::NONE, |record| record.hash));
         let mut writer = Self {
             shared,
             chain,
             file,
-            stdout: settings.stdout,
+            stdout,
+            copy,
             lines: Vec::new(),
             records: 0,
-            in_file: 0,
-            in_stdout: 0,
+            written: 0,
             told: Left::default(),
             rotate_after: None,
         };
         if is_open {
             writer.lines.push(b'\n');
-            writer.in_stdout = 1;
         }
         if !torn.is_empty() {
             warn!(lines = torn.len(), "the audit file ends in a torn line: the process that wrote it was killed");
@@ -127,6 +141,10 @@ impl Writer {
             if batch.is_closing {
                 // Given free before anybody hears of the end: the next process may wait for that.
                 self.file = None;
+                self.copy = None;
+            }
+            if is_done {
+                self.shared.state().done();
             }
             self.shared.progress.send_modify(|progress| {
                 if is_done {
@@ -210,8 +228,14 @@ impl Writer {
             }
             fields(out);
         });
-        if let (Some(exporter), Some(line)) = (&self.shared.exporter, self.lines.get(begin..)) {
+        let line = self.lines.get(begin..).unwrap_or_default();
+        if let Some(exporter) = &self.shared.exporter {
             exporter.offer(LogLine { line: line.trim_ascii_end().to_owned(), time });
+        }
+        if let Some((copy, _)) = &self.copy
+            && !copy.add(line)
+        {
+            self.shared.trouble(TO_STDOUT, cannot(TO_STDOUT, &"nobody reads it fast enough"));
         }
         self.records = self.records.saturating_add(1);
     }
@@ -234,7 +258,7 @@ impl Writer {
         match file.rotate() {
             Ok(Some(aside)) => {
                 info!(file = aside, "the audit file was rotated");
-                self.no_trouble("rotated");
+                self.shared.no_trouble("rotated");
                 self.record(ROTATED, SystemTime::now(), |out| text(out, "file", &aside));
             }
             Ok(None) => {
@@ -245,56 +269,47 @@ impl Writer {
             Err(error) => {
                 self.trouble("rotated", &error);
                 self.rotate_after = Instant::now().checked_add(RETRY);
+                return;
             }
+        }
+        match self.file.as_ref().map_or(Ok(()), Lines::clean_up) {
+            Ok(()) => self.shared.no_trouble(CLEANED_UP),
+            Err(error) => self.trouble(CLEANED_UP, &error),
         }
     }
 
-    /// Writes what waits: to standard output as well as it can, to the file to the last byte, however long that takes.
-    /// `false`: the process ends before that.
+    /// Writes what waits to the last byte, however long that takes. `false`: the process ends before that.
     fn write(&mut self) -> bool {
-        self.write_to_stdout();
         let mut is_last_try = false;
-        while let Some(rest) = self.lines.get(self.in_file..).filter(|rest| !rest.is_empty())
-            && let Some(file) = &mut self.file
-        {
-            match file.write(rest) {
-                Ok(written) => {
-                    self.in_file = self.in_file.saturating_add(written);
-                    self.no_trouble("written");
+        while let Some(rest) = self.lines.get(self.written..).filter(|rest| !rest.is_empty()) {
+            let written = match (&mut self.file, &mut self.stdout) {
+                (Some(file), _) => file.write(rest),
+                (None, Some(stdout)) => stdout.write(rest),
+                (None, None) => Ok(rest.len()),
+            };
+            match written {
+                Ok(written @ 1..) => {
+                    self.written = self.written.saturating_add(written);
+                    self.shared.no_trouble("written");
+                    continue;
                 }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    self.trouble("written", &error);
-                    if self.moves_on() {
-                        continue;
-                    }
-                    if is_last_try {
-                        return false;
-                    }
-                    is_last_try = !self.wait_to_retry();
-                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Ok(_) => self.trouble("written", &io::ErrorKind::WriteZero.into()),
+                Err(error) => self.trouble("written", &error),
             }
+            if self.moves_on() {
+                continue;
+            }
+            if is_last_try {
+                return false;
+            }
+            is_last_try = !self.wait_to_retry();
         }
         self.shared.counts.written.fetch_add(mem::take(&mut self.records), Ordering::Relaxed);
         self.lines.clear();
         self.lines.shrink_to(KEPT);
-        (self.in_file, self.in_stdout) = (0, 0);
+        self.written = 0;
         true
-    }
-
-    fn write_to_stdout(&mut self) {
-        let new = self.lines.get(self.in_stdout..).unwrap_or_default();
-        if !self.stdout || new.is_empty() {
-            return;
-        }
-        let mut out = io::stdout().lock();
-        let written = out.write_all(new).and_then(|()| out.flush());
-        drop(out);
-        self.in_stdout = self.lines.len();
-        match written {
-            Ok(()) => self.no_trouble(STDOUT),
-            Err(error) => self.trouble(STDOUT, &error),
-        }
     }
 
     /// Goes on in a new file where the old one was taken away, as somebody does who makes room on a full disk: it would be
@@ -304,14 +319,13 @@ impl Writer {
             return false;
         }
         // A line never stands in two files: the one whose beginning is in the old one comes whole in the new one.
-        let written = self.lines.get(..self.in_file).unwrap_or_default();
+        let written = self.lines.get(..self.written).unwrap_or_default();
         let whole = written.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end.saturating_add(1));
         if let Some(file) = &mut self.file {
-            file.take_back(self.in_file.saturating_sub(whole));
+            file.take_back(self.written.saturating_sub(whole));
         }
-        self.in_file = whole;
+        self.written = whole;
         self.rotate();
-        self.write_to_stdout();
         self.is_there()
     }
 
@@ -333,7 +347,7 @@ impl Writer {
             is_last_try = !self.wait_to_retry();
         };
         if is_synced {
-            self.no_trouble("brought to the disk");
+            self.shared.no_trouble("brought to the disk");
             let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             let millis = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
             self.shared.counts.synced.store(millis, Ordering::Relaxed);
@@ -349,26 +363,33 @@ impl Writer {
     }
 
     fn trouble(&self, what: &'static str, error: &io::Error) {
-        self.shared.counts.errors.fetch_add(1, Ordering::Relaxed);
         let message = match &self.file {
-            Some(file) if what != STDOUT => {
-                format!("{}: audit records cannot be {what}: {error}", file.path().display())
-            }
-            Some(_) | None => format!("audit records cannot be {what}: {error}"),
+            Some(file) => format!("{}: {}", file.path().display(), cannot(what, error)),
+            None => cannot(what, error),
         };
-        let mut trouble = self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        if trouble.get(what) != Some(&message) {
-            warn!("{message}");
-            trouble.insert(what, message);
-        }
+        self.shared.trouble(what, message);
     }
+}
 
-    fn no_trouble(&self, what: &'static str) {
-        let mut trouble = self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        if trouble.remove(what).is_some() {
-            info!("audit records can be {what} again");
+fn cannot(what: &str, why: &dyn Display) -> String {
+    format!("audit records cannot be {what}: {why}")
+}
+
+/// Standard output as a file: what it takes of a line is known, and its own buffer would hide that.
+fn stdout() -> io::Result<File> {
+    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
+}
+
+/// A thread that copies lines to standard output.
+fn copy(shared: &Arc<Shared>) -> io::Result<(lines::Lines, LastLines)> {
+    let shared = Arc::clone(shared);
+    lines::Lines::to("audit-stdout", stdout()?, move |fate| match fate {
+        Fate::Written => shared.no_trouble(TO_STDOUT),
+        Fate::Failed(error) => shared.trouble(TO_STDOUT, cannot(TO_STDOUT, &error)),
+        Fate::Dropped(count) => {
+            warn!(count, "audit records are missing on standard output: they were not read fast enough");
         }
-    }
+    })
 }
 
 fn number(out: &mut Vec<u8>, name: &str, number: u64) {
