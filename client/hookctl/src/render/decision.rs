@@ -115,12 +115,16 @@ fn reason(result: &HookResult) -> String {
     let mut parts = Vec::new();
     let failure = Failure::try_from(result.failure).ok().and_then(|failure| word_of(failure.as_str_name()));
     parts.extend(failure.map(|failure| format!("{failure}:")));
-    let block_reason = Some(&result.block_reason).filter(|text| !text.is_empty());
-    let reason = Some(&result.reason).filter(|text| !text.is_empty());
+    // What was dropped of its answer stands after the reason that it gave, or in the place of one.
+    let reason = match (result.block_reason.as_str(), result.reason.as_str()) {
+        ("", "") => None,
+        (one, "") | ("", one) => Some(one.to_owned()),
+        (blocked, reason) if reason.starts_with(blocked) => Some(reason.to_owned()),
+        (blocked, dropped) => Some(format!("{blocked} ({dropped})")),
+    };
     // An object is the decision itself, which the table shows already.
     let output = result.output.as_ref().filter(|output| hookd_json::check(output) != Ok(Kind::Object));
-    let said = result.error.as_ref().or(block_reason).or(reason).or(output);
-    if let Some(said) = said {
+    if let Some(said) = result.error.as_ref().or(reason.as_ref()).or(output) {
         parts.push(lines(said).next().unwrap_or_default());
     }
     if result.launch_suspect {
@@ -224,6 +228,28 @@ mod tests {
     #[test]
     fn a_rewrite_that_is_allowed() {
         insta::assert_snapshot!(picture(&sample::request(), &sample::rewritten(), Paint::new(false)));
+    }
+
+    #[test]
+    fn what_was_dropped_of_a_block_is_shown_with_its_reason() {
+        let result = |block_reason: &str, reason: &str| HookResult {
+            block_reason: block_reason.into(),
+            reason: reason.into(),
+            ..HookResult::default()
+        };
+        for (block_reason, given, shown) in [
+            ("go on", "go on (block dropped: a rule above halts)", "go on (block dropped: a rule above halts)"),
+            ("go on", "go on", "go on"),
+            (
+                "Blocked by hook",
+                "block dropped: a rule above halts",
+                "Blocked by hook (block dropped: a rule above halts)",
+            ),
+            ("no", "", "no"),
+            ("", "why", "why"),
+        ] {
+            assert_eq!(reason(&result(block_reason, given)), shown);
+        }
     }
 
     #[test]
