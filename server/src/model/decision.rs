@@ -26,7 +26,7 @@ pub struct Decision {
     pub halt: Option<String>,
     /// Outputs of the event that have no field of their own.
     pub event_output: Map<String, Value>,
-    /// What each rule that matched gave, in evaluation order, the extra pass at the end.
+    /// What each rule that matched gave, in evaluation order; then the extra pass, and last what waits for the verdict.
     pub results: Vec<RuleResult>,
     /// Every rewrite in the order in which they were made.
     pub rewrites: Vec<Rewrite>,
