@@ -48,7 +48,7 @@ impl<'o> Reading<'o> {
 
     /// Notes what is wrong with the value at `key`.
     pub(super) fn refuse(&self, key: &str, value: Option<&Value>, message: &str) {
-        let place = match value.and_then(Value::origin) {
+        let place = match value.and_then(origin) {
             Some("the environment") => {
                 format!("environment {PREFIX}{}", key.to_uppercase().replace('.', "__"))
             }
@@ -281,6 +281,14 @@ impl<'r, 'o> Section<'r, 'o> {
     fn refuse(&self, key: &str, value: &Value, expected: Expected) {
         self.problem(key, Some(value), &format!("{} is not {expected}", shown(value)));
     }
+}
+
+/// The layer that a value comes from. Tables that variables of the environment make have none of their own.
+fn origin(value: &Value) -> Option<&str> {
+    value.origin().or_else(|| match &value.kind {
+        ValueKind::Table(table) => table.values().find_map(origin),
+        _ => None,
+    })
 }
 
 /// The text of a value that is one.

@@ -589,11 +589,17 @@ fn everything_wrong_is_told_at_once() {
 
 #[test]
 fn a_wrong_variable_is_named() {
-    let error = read("s.yaml", "# nothing", &[("HOOKD__LIMITS__CHILDREN", "many"), ("HOOKD__LOGS", "x")]).unwrap_err();
+    let error = read(
+        "s.yaml",
+        "# nothing",
+        &[("HOOKD__LIMITS__CHILDREN", "many"), ("HOOKD__LOGS", "x"), ("HOOKD__TIRS__LOCAL__MODE", "shadow")],
+    )
+    .unwrap_err();
     assert_eq!(
         error,
         "environment HOOKD__LIMITS__CHILDREN: \"many\" is not a whole number from 1 to 1000000, such as 64\n\
-         environment HOOKD__LOGS: unknown key, did you mean `log`"
+         environment HOOKD__LOGS: unknown key, did you mean `log`\n\
+         environment HOOKD__TIRS: unknown key, did you mean `tiers`"
     );
     let mistaken = [("HOOKD_LISTEN", "127.0.0.1:1"), ("HOOKD_LIMITS__CHILDREN", "2")];
     assert_eq!(
