@@ -10,12 +10,12 @@ use std::{
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpSocket, TcpStream},
+    net::{TcpListener, TcpStream},
     sync::watch,
     task::JoinHandle,
 };
 
-use crate::eventually;
+use crate::{Place, eventually};
 
 /// A request that arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,19 +102,16 @@ impl Reply {
 impl HttpStub {
     /// A server on a free port of loopback.
     pub async fn start(script: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
-        Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0)), script).await
+        Self::start_at(&Place::free(), script).await
     }
 
-    /// A server at `address`, where another one may have been before.
+    /// A server at `place`, where another one may have been before.
     ///
     /// # Panics
-    /// The address is taken.
-    pub async fn start_at(address: SocketAddr, script: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
-        let socket = TcpSocket::new_v4().unwrap();
-        socket.set_reuseaddr(true).unwrap();
-        socket.bind(address).unwrap();
-        let listener = socket.listen(256).unwrap();
-        let address = listener.local_addr().unwrap();
+    /// Somebody listens there.
+    pub async fn start_at(place: &Place, script: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = place.listen();
+        let address = place.address();
         let (requests, connections, open) = <(Arc<Mutex<Vec<Request>>>, Arc<AtomicUsize>, Arc<AtomicUsize>)>::default();
         let close = watch::Sender::new(0);
         let accepting = tokio::spawn(accept(
@@ -166,8 +163,9 @@ impl HttpStub {
     }
 
     /// Stops listening and closes everything.
-    pub async fn stop(self) {
+    pub async fn stop(mut self) {
         self.accepting.abort();
+        let _cancelled = (&mut self.accepting).await;
         self.close_connections().await;
     }
 }

@@ -31,6 +31,7 @@
 //! - [`SigningKey`] signs tokens, [`KeyServer`] serves the keys of an issuer, [`with_token`] presents a token.
 //! - [`Collector`] takes what is exported by OTLP.
 //! - [`Scripted`] is a gRPC server in hookd's place that answers what it is told, and remembers what it was asked.
+//! - [`Place`] is an address where nobody listens until somebody does.
 //! - [`RawHttp1`] is a connection of HTTP/1.1 byte by byte, and [`Hookd::post_http2`] one call in HTTP/2.
 //! - [`RawHttp2`] is a connection frame by frame, for what no proper client does.
 //! - [`Authority`] issues certificates, and [`TlsCaller`] connects over TLS with what it is given.
@@ -50,6 +51,7 @@ mod hookd;
 mod http_stub;
 mod issuer;
 mod otlp;
+mod place;
 mod processes;
 mod program;
 mod raw_http1;
@@ -67,6 +69,7 @@ pub use hookd_proto::v1::Tier;
 pub use http_stub::{HttpStub, Reply, Request};
 pub use issuer::{KeyServer, SigningKey, unsigned, with_token};
 pub use otlp::Collector;
+pub use place::Place;
 pub use processes::Process;
 pub use program::program;
 pub use raw_http1::{HttpAnswer, RawHttp1};

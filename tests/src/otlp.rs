@@ -23,7 +23,7 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use crate::{HttpStub, Issued, Reply, Request, eventually};
+use crate::{HttpStub, Issued, Place, Reply, Request, eventually};
 
 /// A collector that remembers what it took. Dropping it closes it.
 #[derive(Debug)]
@@ -47,14 +47,14 @@ impl Drop for Accepting {
 impl Collector {
     /// On a free port of loopback.
     pub async fn start() -> Self {
-        Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0))).await
+        Self::start_at(&Place::free()).await
     }
 
-    /// At `address`, where there was none before.
+    /// At `place`, where there was none before.
     ///
     /// # Panics
-    /// The address is taken.
-    pub async fn start_at(address: SocketAddr) -> Self {
+    /// Somebody listens there.
+    pub async fn start_at(place: &Place) -> Self {
         let answer = Arc::new(Mutex::new(Reply::ok("")));
         let taken = Arc::<Mutex<Vec<Request>>>::default();
         let (answers, takes) = (Arc::clone(&answer), Arc::clone(&taken));
@@ -65,7 +65,7 @@ impl Collector {
             }
             reply
         };
-        Self { stub: HttpStub::start_at(address, script).await, answer, taken, tls: None }
+        Self { stub: HttpStub::start_at(place, script).await, answer, taken, tls: None }
     }
 
     /// On a free port of loopback, over TLS with this certificate.

@@ -198,11 +198,17 @@ def fork(address: str, kind: str, begun: Path = Path(os.devnull)) -> list[str]:
     return said.stdout.splitlines()
 
 
+_HELD: list[socket.socket] = []
+
+
 def dead() -> str:
-    """An address where nobody listens."""
-    with socket.socket() as place:
-        place.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{place.getsockname()[1]}"
+    """An address that is nobody else's, where nobody listens until the test does."""
+    place = socket.socket()
+    # One that may be reused can be shared with one listener.
+    place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    place.bind(("127.0.0.1", 0))
+    _HELD.append(place)
+    return f"127.0.0.1:{place.getsockname()[1]}"
 
 
 class Asker:

@@ -35,7 +35,7 @@ async fn main() -> io::Result<()> {
         let answer = match order.as_object().and_then(|order| order.iter().next()) {
             Some((key, answers)) if key == "serve" => known(Server::scripted(answers).await, &mut servers),
             Some((key, _)) if key == "replay" => known(Server::replaying().await, &mut servers),
-            Some((key, _)) if key == "dead" => Server::dead().await.to_string(),
+            Some((key, _)) if key == "dead" => Server::dead().to_string(),
             Some((key, Value::String(address))) if key == "asked" => servers[address].asked().to_string(),
             _ => panic!("no order: {line}"),
         };

@@ -3,7 +3,7 @@
 use std::{
     net::SocketAddr,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -13,7 +13,7 @@ use prost::Message as _;
 use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     sync::Notify,
 };
 
@@ -61,9 +61,17 @@ impl Server {
         Self::start(Script::Vectors(vectors::load())).await
     }
 
-    /// An address where nobody listens.
-    pub async fn dead() -> SocketAddr {
-        TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+    /// An address of its own where nobody listens, nor can as long as this process lives.
+    ///
+    /// # Panics
+    /// There is none left.
+    pub fn dead() -> SocketAddr {
+        static HELD: Mutex<Vec<TcpSocket>> = Mutex::new(Vec::new());
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let address = socket.local_addr().unwrap();
+        HELD.lock().unwrap().push(socket);
+        address
     }
 
     /// Where it listens.

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeSet,
-    net::TcpListener,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -11,7 +10,9 @@ use std::{
 };
 
 use hookd_client::{CallErrorKind, Client, Gate, OnUnavailable};
-use hookd_tests::{Frame, Hookd, PREFACE, RawHttp2, Signal, eventually, pre_tool_use, said, v1, with_deadline, within};
+use hookd_tests::{
+    Frame, Hookd, PREFACE, Place, RawHttp2, Signal, eventually, pre_tool_use, said, v1, with_deadline, within,
+};
 use serde_json::{Value, json};
 use tokio::{task::JoinSet, time::Instant};
 use tonic::{Code, Status};
@@ -215,9 +216,8 @@ async fn denied_calls(client: Client, stop: Arc<AtomicBool>) -> (usize, usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn case_106_no_denied_call_passes_while_hookd_is_restarted() {
-    // An address of loopback of its own: on 127.0.0.1 a connection of another test could take the port meanwhile.
-    let host = format!("127.{}.{}.1", std::process::id() % 200 + 20, std::process::id() / 200 % 200);
-    let address = TcpListener::bind(format!("{host}:0")).unwrap().local_addr().unwrap();
+    let place = Place::free();
+    let address = place.address();
     let start = || {
         Hookd::builder()
             .managed(json!([{ "id": "guard", "event": "PreToolUse",

@@ -1,10 +1,10 @@
 //! What goes to an OpenTelemetry collector (issue 6, item 7), and what a collector can do to hookd: nothing.
 
-use std::{collections::HashSet, fs, net::TcpListener};
+use std::{collections::HashSet, fs};
 
 use hookd_tests::{
-    Authority, Collector, Hookd, HookdBuilder, HttpStub, Reply, Signal, decide, eventually, http, pre_tool_use, rule,
-    sh,
+    Authority, Collector, Hookd, HookdBuilder, HttpStub, Place, Reply, Signal, decide, eventually, http, pre_tool_use,
+    rule, sh,
     v1::{TriggerRequest, Verdict},
     with, within,
 };
@@ -124,8 +124,9 @@ async fn each_line_of_the_audit_trail_is_a_log_record() {
 
 #[tokio::test]
 async fn a_collector_that_is_away_costs_a_counter_and_no_answer() {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let otlp = json!({ "endpoint": format!("http://{address}"), "headers_file": "headers", "queue_bytes": "4KiB" });
+    let place = Place::free();
+    let otlp =
+        json!({ "endpoint": format!("http://{}", place.address()), "headers_file": "headers", "queue_bytes": "4KiB" });
     let hookd = guarded()
         .file("headers", &format!("Authorization: Bearer {SECRET}\n"))
         .settings(json!({ "audit": { "stdout": true, "on_full": "block", "acknowledge": "written", "otlp": otlp } }))
@@ -153,7 +154,7 @@ async fn a_collector_that_is_away_costs_a_counter_and_no_answer() {
     assert!((1.0..=4096.0).contains(&waiting), "{waiting}");
 
     // It comes back: what still waited arrives, from the beginning.
-    let collector = Collector::start_at(address).await;
+    let collector = Collector::start_at(&place).await;
     let kept = 51 - dropped as usize;
     let records = collector.wait_for_log_records(kept).await;
     assert_eq!((records.len(), &*records[0].event_name), (kept, "hookd.audit.start"));

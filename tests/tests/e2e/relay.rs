@@ -8,6 +8,7 @@ mod whereabouts;
 
 use std::{
     fs,
+    io::Write as _,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Stdio,
@@ -16,9 +17,12 @@ use std::{
 use hookd_tests::{Hookd, decide, pre_tool_use, program, rule, within};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::{io::AsyncWriteExt as _, process::Command};
+use tokio::{io::AsyncWriteExt as _, net::unix::pipe, process::Command};
 
 use self::agents::{AGENTS, STOPPING, Taken, shell_call, stop_call, stops, taken};
+
+/// What every empty pipe takes without blocking.
+const PIPE_BYTES: usize = 4096;
 
 /// What one run of the relay gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,12 +113,17 @@ impl Relay {
 
     /// Also says whether it has read all of its input.
     pub async fn run_and_see(&self, input: &str) -> (Ran, bool) {
-        let mut child = self.command().spawn().unwrap();
-        let mut stdin = child.stdin.take().unwrap();
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        // What every pipe takes is there before the relay starts, and with it its time.
+        let (first, rest) = input.as_bytes().split_at(input.len().min(PIPE_BYTES));
+        writer.write_all(first).unwrap();
+        let rest = (!rest.is_empty()).then(|| (pipe::Sender::from_owned_fd(writer.into()).unwrap(), rest));
+        let child = self.command().stdin(reader).spawn().unwrap();
         let writing = async move {
-            let written = stdin.write_all(input.as_bytes()).await;
-            drop(stdin);
-            written.is_ok()
+            match rest {
+                Some((mut writer, rest)) => writer.write_all(rest).await.is_ok(),
+                None => true,
+            }
         };
         let both = async { tokio::join!(writing, child.wait_with_output()) };
         let (written, output) = within("the end of a relay", both).await;

@@ -2,6 +2,8 @@
 
 use std::net::TcpListener;
 
+use tokio::net::TcpSocket;
+
 use crate::{Ran, hookctl};
 
 fn run(args: &[&str], input: &str) -> Ran {
@@ -11,7 +13,10 @@ fn run(args: &[&str], input: &str) -> Ran {
 
 #[test]
 fn without_a_server_it_says_where_it_looked_and_what_to_do() {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    // Held, and nobody listens.
+    let nobody = TcpSocket::new_v4().unwrap();
+    nobody.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = nobody.local_addr().unwrap().to_string();
     for args in [&["trigger", "Stop"][..], &["status"], &["rules"], &["reload"], &["explain", "Stop"]] {
         let ran = hookctl("/".as_ref(), &[("HOOKD_ADDRESS", &address)], args, "");
         assert_eq!((ran.exit, ran.out.as_str()), (1, ""), "{args:?}");

@@ -16,7 +16,7 @@ use hookd_client::{
 use rcgen::{CertificateParams, KeyPair};
 use tonic::transport::{Identity, ServerTlsConfig};
 
-use crate::server::{TestServer, answer, bind, free};
+use crate::server::{Place, TestServer, answer, free};
 
 /// A name service of one answer, whatever the name. Counts how often it was asked.
 #[derive(Clone)]
@@ -81,11 +81,6 @@ impl Counted {
     }
 }
 
-/// An address where nobody listens.
-fn nobody() -> SocketAddr {
-    free().local_addr().unwrap()
-}
-
 /// Asks so often, eight at a time; every call is answered with a block.
 async fn ask(client: &Client, times: usize) {
     let callers = (0..8).map(|_| {
@@ -126,9 +121,9 @@ async fn the_load_is_even_over_a_list_and_over_the_addresses_of_a_name() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_share_of_one_that_is_gone_goes_to_all_others_and_comes_back_with_it() {
-    let (gone, one, two, three) = (Counted::new(), Counted::new(), Counted::new(), Counted::new());
-    let place = gone.address();
-    let names = Names::of(&[place, one.address(), two.address(), three.address()]);
+    let place = Place::free();
+    let (gone, one, two, three) = (Counted::at(place.listen()), Counted::new(), Counted::new(), Counted::new());
+    let names = Names::of(&[place.address(), one.address(), two.address(), three.address()]);
     let client = names.builder("hookd.example:1").build().unwrap();
     ask(&client, 80).await;
     drop(gone);
@@ -140,7 +135,7 @@ async fn the_share_of_one_that_is_gone_goes_to_all_others_and_comes_back_with_it
 
     let listener = loop {
         // The port is free once the killed runtime has dropped its listener.
-        match TcpListener::bind(place) {
+        match TcpListener::bind(place.address()) {
             Ok(listener) => break listener,
             Err(_) => tokio::task::yield_now().await,
         }
@@ -158,15 +153,16 @@ async fn the_share_of_one_that_is_gone_goes_to_all_others_and_comes_back_with_it
 
 #[tokio::test]
 async fn a_name_is_looked_up_again_when_those_behind_it_are_gone() {
+    let (nobody, place) = (Place::free(), Place::free());
     let mut last = Counted::new();
     let names = Names::of(&[last.address()]);
     let client = names.builder("hookd.example:1").build().unwrap();
     ask(&client, 8).await;
     for round in 0..4 {
-        let new = Counted::new();
+        let new = if round == 3 { Counted::at(place.listen()) } else { Counted::new() };
         match round % 2 {
             0 => names.change(&[new.address()]),
-            _ => names.change(&[new.address(), nobody()]),
+            _ => names.change(&[new.address(), nobody.address()]),
         }
         drop(last);
         ask(&client, 80).await;
@@ -175,10 +171,9 @@ async fn a_name_is_looked_up_again_when_those_behind_it_are_gone() {
     }
     // Of a name that is not known any more, those stay in use that were known.
     names.change(&[]);
-    let place = last.address();
     let last = tokio::task::spawn_blocking(move || {
         last.server.shut_down();
-        Counted::at(bind(place))
+        Counted::at(place.listen())
     });
     let last = last.await.unwrap();
     ask(&client, 80).await;
@@ -222,7 +217,8 @@ async fn a_name_that_cannot_be_looked_up_is_said_and_others_are_asked() {
     names.change(&[server.address()]);
     ask(&client, 8).await;
 
-    let (one, two) = (nobody(), nobody());
+    let nobody = [Place::free(), Place::free()];
+    let [one, two] = nobody.each_ref().map(Place::address);
     names.change(&[one, two]);
     let client = names.builder("hookd.example:7").rounds(1).build().unwrap();
     let message = client.call(&Default::default()).await.unwrap_err().message;
@@ -283,15 +279,16 @@ async fn a_localhost_that_leads_elsewhere_gets_no_token() {
 #[tokio::test]
 async fn a_server_that_is_replaced_at_its_address_is_asked_on() {
     // One round may meet the connection that has just been given up.
-    let mut counted = Counted::new();
-    let place = counted.address();
-    let client = Client::builder(vec![place.to_string().parse().unwrap()], OnUnavailable::Allow).rounds(2);
+    let place = Arc::new(Place::free());
+    let mut counted = Counted::at(place.listen());
+    let client = Client::builder(vec![place.address().to_string().parse().unwrap()], OnUnavailable::Allow).rounds(2);
     let client = client.build().unwrap();
     for _ in 0..8 {
         ask(&client, 8).await;
+        let place = Arc::clone(&place);
         counted = tokio::task::spawn_blocking(move || {
             counted.server.shut_down();
-            Counted::at(bind(place))
+            Counted::at(place.listen())
         })
         .await
         .unwrap();

@@ -15,6 +15,7 @@ use hookd_client::{
     },
 };
 use tokio::{
+    net::TcpSocket,
     runtime::{Builder, Runtime},
     sync::oneshot,
 };
@@ -113,12 +114,29 @@ pub(crate) fn serve_unix(path: &Path, answer: impl Fn(TriggerRequest) -> Answer 
     tokio::spawn(Server::builder().add_service(service).serve_with_incoming(UnixListenerStream::new(listener)));
 }
 
-pub(crate) fn free() -> TcpListener {
-    bind("127.0.0.1:0".parse().unwrap())
+/// An address that is held, so that nobody else gets it while nobody listens there.
+pub(crate) struct Place(TcpSocket);
+
+impl Place {
+    pub(crate) fn free() -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        // Those that may be reused, as listeners of the standard library may, share an address while one of them listens.
+        socket.set_reuseaddr(true).unwrap();
+        socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        Self(socket)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.0.local_addr().unwrap()
+    }
+
+    pub(crate) fn listen(&self) -> TcpListener {
+        TcpListener::bind(self.address()).unwrap()
+    }
 }
 
-pub(crate) fn bind(address: SocketAddr) -> TcpListener {
-    TcpListener::bind(address).unwrap()
+pub(crate) fn free() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").unwrap()
 }
 
 pub(crate) fn answer(verdict: Verdict) -> TriggerResponse {

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    net::TcpListener,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
@@ -16,7 +17,7 @@ use tonic::{
     transport::{Certificate, Identity, ServerTlsConfig},
 };
 
-use crate::server::{TestServer, answer, free, of_hookd};
+use crate::server::{Place, TestServer, answer, free, of_hookd};
 
 /// Who signs certificates.
 struct Ca(CertifiedIssuer<'static, KeyPair>);
@@ -85,7 +86,11 @@ impl Files {
 }
 
 fn blocking(tls: ServerTlsConfig) -> TestServer {
-    TestServer::start_with(free(), Some(tls), |_, _| Box::pin(async { Ok(answer(Verdict::Block)) }))
+    blocking_at(free(), tls)
+}
+
+fn blocking_at(listener: TcpListener, tls: ServerTlsConfig) -> TestServer {
+    TestServer::start_with(listener, Some(tls), |_, _| Box::pin(async { Ok(answer(Verdict::Block)) }))
 }
 
 /// A client that lets everything go where hookd cannot be asked: whatever blocks does not do so for want of an answer.
@@ -286,18 +291,17 @@ async fn a_new_connection_is_made_with_the_files_as_they_are_then() {
     show(&old.signs(&["agent.example"], |_| {}));
     let credentials = Credentials { client_cert_file: Some(cert), client_key_file: Some(key), ..trusting(ca_file) };
     let tls = |ca: &Ca| ca.server().server().client_ca_root(Certificate::from_pem(ca.pem()));
-    let server = blocking(tls(&old));
-    let address = server.address;
+    let place = Arc::new(Place::free());
+    let server = blocking_at(place.listen(), tls(&old));
     let client = client(&server, credentials);
     assert_eq!(refused(&client).await, None);
 
     // The server is replaced by one of another CA: the client learns of it by its files, not by a restart.
     let restarted = |server: TestServer, tls: ServerTlsConfig| {
+        let place = Arc::clone(&place);
         tokio::task::spawn_blocking(move || {
             server.shut_down();
-            TestServer::start_with(crate::server::bind(address), Some(tls), |_, _| {
-                Box::pin(async { Ok(answer(Verdict::Block)) })
-            })
+            blocking_at(place.listen(), tls)
         })
     };
     let server = restarted(server, tls(&new)).await.unwrap();
@@ -326,7 +330,7 @@ async fn a_server_that_is_not_trusted_is_passed_over_and_its_refusal_is_not_forg
     let files = Files::new();
     let ca_file = files.write("ca.pem", &ca.pem());
     let (right, wrong) = (blocking(ca.server().server()), blocking(other.server().server()));
-    let gone = free().local_addr().unwrap();
+    let gone = Place::free();
     let at = |places: &[std::net::SocketAddr]| {
         let addresses = places.iter().map(|place| format!("https://{place}").parse().unwrap()).collect();
         let builder = Client::builder(addresses, OnUnavailable::Allow).rounds(2);
@@ -335,7 +339,7 @@ async fn a_server_that_is_not_trusted_is_passed_over_and_its_refusal_is_not_forg
     for _ in 0..4 {
         assert_eq!(refused(&at(&[wrong.address, right.address])).await, None);
         // One is away, the other is not hookd: that does not add up to an allow.
-        let error = refused(&at(&[wrong.address, gone])).await.unwrap();
+        let error = refused(&at(&[wrong.address, gone.address()])).await.unwrap();
         assert_eq!(error.kind, CallErrorKind::NotTrusted, "{error}");
     }
 }

@@ -1,4 +1,4 @@
-import { createServer } from "node:net";
+import { connect, createServer, type AddressInfo } from "node:net";
 import { once } from "node:events";
 
 import { Client, type ClientOptions, type Gate, type OnUnavailable } from "@hookd/client";
@@ -11,14 +11,15 @@ export function client(
   return new Client(address, { onUnavailable, ...more });
 }
 
-/** An address where nobody listens. */
+/** An address where nobody listens, nor can as long as the tests run: this end of a connection has it. */
 export async function dead(): Promise<string> {
-  const server = createServer().listen(0, "127.0.0.1");
+  const server = createServer((far) => far.unref()).listen(0, "127.0.0.1");
   await once(server, "listening");
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, "close");
-  return `127.0.0.1:${port}`;
+  const near = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  await once(near, "connect");
+  server.unref();
+  near.unref();
+  return `127.0.0.1:${near.localPort}`;
 }
 
 /** A gate without its decision, texts as texts. */

@@ -132,7 +132,10 @@ async fn case_081_case_085_each_failure_is_told_apart_and_none_allows() {
 
 #[tokio::test]
 async fn case_081_a_connection_that_is_refused_or_a_name_that_is_unknown() {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // Held, and nobody listens.
+    let nobody = tokio::net::TcpSocket::new_v4().unwrap();
+    nobody.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = nobody.local_addr().unwrap().port();
     let ran = post(&pool(&[]), Tier::Managed, &format!("http://user:pass@127.0.0.1:{port}/x?token=s3cret")).await;
     check_connection(&ran);
     let message = ran.said.unwrap_err().message;

@@ -78,7 +78,7 @@ pub(crate) async fn run(row: Row) -> Ran {
 
 async fn start(server: &ServerOf, listen: Option<&str>) -> (Running, String) {
     match server {
-        ServerOf::Dead => (Running::Dead, Server::dead().await.to_string()),
+        ServerOf::Dead => (Running::Dead, Server::dead().to_string()),
         ServerOf::Scripted(answers) => {
             let server = Server::scripted(answers).await;
             let address = server.address().to_string();

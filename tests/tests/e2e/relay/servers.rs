@@ -2,13 +2,16 @@
 
 use std::{net::SocketAddr, sync::LazyLock};
 
-use hookd_tests::v1::{
-    TriggerRequest, TriggerResponse,
-    hook_service_server::{HookService, HookServiceServer},
+use hookd_tests::{
+    Place,
+    v1::{
+        TriggerRequest, TriggerResponse,
+        hook_service_server::{HookService, HookServiceServer},
+    },
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpSocket, TcpStream},
+    net::{TcpListener, TcpStream},
     task::JoinHandle,
 };
 use tokio_stream::wrappers::TcpListenerStream;
@@ -29,12 +32,8 @@ impl Drop for Peer {
 
 /// An address where nobody listens, and nobody else can either as long as the tests run.
 pub fn nobody() -> SocketAddr {
-    static TAKEN: LazyLock<TcpSocket> = LazyLock::new(|| {
-        let socket = TcpSocket::new_v4().unwrap();
-        socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-        socket
-    });
-    TAKEN.local_addr().unwrap()
+    static PLACE: LazyLock<Place> = LazyLock::new(Place::free);
+    PLACE.address()
 }
 
 /// Takes connections and never says anything.

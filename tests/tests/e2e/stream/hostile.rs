@@ -207,7 +207,7 @@ async fn rules_that_blow_up_a_call_give_a_named_failure_and_little_memory() {
         let value = json!({ "content": { "expr": "params.content + params.content" } });
         rule(&format!("d{n}"), "PreToolUse", with(json!({ "type": "decide" }), json!({ "modifiedParams": value })))
     };
-    let file = [shared((0..16).map(doubles).collect())];
+    let file = [shared((0..10).map(doubles).collect())];
     let before = hookd.memory();
     let request = pre_tool_use("Write", json!({ "content": "x".repeat(1 << 20) }));
     let mut caller = Caller::start(&hookd, request, &file).await;
