@@ -28,7 +28,7 @@ use crate::{
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
 const DEFAULT_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
 const DEFAULT_ROUNDS: u32 = 5;
-const DEFAULT_KEEP_ALIVE: KeepAlive = KeepAlive { interval: Duration::from_secs(20), timeout: Duration::from_secs(10) };
+const DEFAULT_KEEP_ALIVE: KeepAlive = KeepAlive { interval: Duration::from_secs(10), timeout: Duration::from_secs(5) };
 /// The wait before the second round; it doubles from round to round up to the longest.
 const FIRST_BACK_OFF: Duration = Duration::from_millis(50);
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(1);
