@@ -419,12 +419,14 @@ fn gauges(
     runner: &Runner,
     tls: Option<&(Tls, TlsReload)>,
 ) -> Gauges {
-    let (evaluated, arriving, connections) = (Arc::clone(places), Arc::clone(places), Arc::clone(connections));
+    let (evaluated, arriving, leaving) = (Arc::clone(places), Arc::clone(places), Arc::clone(places));
+    let connections = Arc::clone(connections);
     let (slots, breakers, pool) = (Arc::clone(pool.slots()), Arc::clone(pool), Arc::clone(pool));
     let (alive, waiting) = (runner.clone(), runner.clone());
     Gauges {
         in_flight: Box::new(move || evaluated.taken()),
         arriving: Box::new(move || arriving.count_arriving()),
+        leaving: Box::new(move || leaving.count_leaving()),
         connections: Box::new(move || connections.open()),
         background: Box::new(move || pool.background()),
         children: Box::new(move || alive.live()),

@@ -54,6 +54,8 @@ pub struct Gauges {
     pub in_flight: Box<dyn Fn() -> usize + Send + Sync>,
     /// Calls that are not there whole.
     pub arriving: Box<dyn Fn() -> usize + Send + Sync>,
+    /// Large answers that are not read yet.
+    pub leaving: Box<dyn Fn() -> usize + Send + Sync>,
     /// Connections of callers.
     pub connections: Box<dyn Fn() -> usize + Send + Sync>,
     /// Handlers in the background.

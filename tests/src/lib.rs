@@ -73,7 +73,7 @@ pub use place::Place;
 pub use processes::Process;
 pub use program::program;
 pub use raw_http1::{HttpAnswer, RawHttp1};
-pub use raw_http2::{Frame, PREFACE, RawHttp2};
+pub use raw_http2::{Frame, PREFACE, RST_STREAM, RawHttp2};
 pub use request::{TriggerRequestExt, event, post_tool_use, pre_tool_use, with_deadline};
 pub use rules::{decide, http, rule, sh, with};
 pub use rustix::process::Signal;

@@ -15,11 +15,16 @@ pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
+/// The type of a frame by which a call is given up.
+pub const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
+
+/// The setting for how much of each answer may come unasked.
+const INITIAL_WINDOW_SIZE: u8 = 4;
 
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
@@ -65,9 +70,18 @@ impl RawHttp2 {
 
     /// A connection that is set up and has no call.
     pub async fn idle(address: SocketAddr) -> Self {
+        Self::set_up(address, &[]).await
+    }
+
+    /// As [`Self::idle`], but of each answer no more than its first byte may come until there is [`Self::room_for`] it.
+    pub async fn without_room(address: SocketAddr) -> Self {
+        Self::set_up(address, &[0, INITIAL_WINDOW_SIZE, 0, 0, 0, 1]).await
+    }
+
+    async fn set_up(address: SocketAddr, settings: &[u8]) -> Self {
         let mut this = Self::silent(address).await;
         this.send(PREFACE).await;
-        this.send(&frame(SETTINGS, 0, 0, &[])).await;
+        this.send(&frame(SETTINGS, 0, 0, settings)).await;
         // The server's own settings.
         this.next_frame().await.unwrap();
         this
@@ -81,6 +95,13 @@ impl RawHttp2 {
     /// Sends bytes as far as they are taken. `false`: the connection ended before the last.
     pub async fn try_send(&mut self, bytes: &[u8]) -> bool {
         within("room to send", self.stream.write_all(bytes)).await.is_ok()
+    }
+
+    /// Lets so many more bytes of the answer to this call come.
+    pub async fn room_for(&mut self, stream: u32, bytes: u32) {
+        for stream in [0, stream] {
+            self.send(&frame(WINDOW_UPDATE, 0, stream, &bytes.to_be_bytes())).await;
+        }
     }
 
     /// So many empty settings and pings in turn, each of which wants an answer.
@@ -146,7 +167,7 @@ impl RawHttp2 {
     }
 
     /// Reads until a frame is `wanted`. `None`: the connection ended before.
-    pub async fn until(&mut self, wanted: impl Fn(&Frame) -> bool) -> Option<Frame> {
+    pub async fn until(&mut self, mut wanted: impl FnMut(&Frame) -> bool) -> Option<Frame> {
         loop {
             let frame = self.next_frame().await?;
             if wanted(&frame) {

@@ -3,7 +3,7 @@
 use std::{
     hash::{BuildHasher as _, RandomState},
     num::NonZeroU32,
-    sync::Arc,
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -14,8 +14,13 @@ use governor::{
     state::keyed::DashMapStateStore,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tonic::body::Body;
 
-use super::arrivals::{Arrivals, Arriving};
+use super::{
+    leaving::{Ending, Leaving, Slot},
+    room::{Room, Seat},
+};
 use crate::{
     model::Identity,
     record::Recorder,
@@ -26,13 +31,17 @@ use crate::{
 /// After so many tenants those that have been quiet are forgotten.
 const REMEMBERED: usize = 10_000;
 
-/// Places for calls that are evaluated, over all connections, and as much room for those that are not there whole. A call
-/// that finds none is shed at once.
+/// A call that is not there whole. What it holds is cancelled when it has to make room for another.
+pub type Arriving = Seat<CancellationToken>;
+
+/// Places for calls that are evaluated, over all connections, and as much room for those that are not there whole, and for
+/// large answers. A call that finds no place is shed at once.
 #[derive(Debug)]
 pub struct Places {
     all: usize,
     free: Arc<Semaphore>,
-    arrivals: Arc<Arrivals>,
+    arrivals: Arc<Room<CancellationToken>>,
+    departures: Arc<Room<Weak<Slot>>>,
     rates: Option<Rates<MonotonicClock>>,
     recorder: Arc<Recorder>,
 }
@@ -54,7 +63,8 @@ impl Places {
         Self {
             all,
             free: Arc::new(Semaphore::new(all)),
-            arrivals: Arc::new(Arrivals::new(all)),
+            arrivals: Arc::new(Room::new(all)),
+            departures: Arc::new(Room::new(all)),
             rates: rate.map(|rate| Rates::new(rate, MonotonicClock)),
             recorder,
         }
@@ -77,7 +87,18 @@ impl Places {
     /// Takes `call` into the room for those that are not there whole. It has to leave when it has to give way.
     #[must_use]
     pub fn arriving(&self, call: &Call) -> Arriving {
-        self.arrivals.enter(call)
+        self.arrivals.enter(call, CancellationToken::new())
+    }
+
+    /// The answer to `call`, which is large and whose place is given back: it has to give way where too many of those are
+    /// not read.
+    pub fn leaving(&self, call: &Call, body: Body) -> Leaving {
+        Leaving::new(&self.departures, call, body)
+    }
+
+    /// Has the answer to a stream do so from when that is dropped.
+    pub fn ending(&self, slot: &Arc<Slot>, call: Call) -> Ending {
+        slot.at_the_end(&self.departures, call)
     }
 
     /// Waits in that room until `call` is there `whole`.
@@ -89,7 +110,7 @@ impl Places {
         tokio::select! {
             biased;
             whole = whole => Ok(whole),
-            () = arriving.gives_way().cancelled() => {
+            () = arriving.guest().cancelled() => {
                 self.recorder.shed();
                 Err(NoPlace::Shed)
             }
@@ -106,6 +127,12 @@ impl Places {
     #[must_use]
     pub fn count_arriving(&self) -> usize {
         self.arrivals.count()
+    }
+
+    /// How many large answers are not read yet.
+    #[must_use]
+    pub fn count_leaving(&self) -> usize {
+        self.departures.count()
     }
 }
 

@@ -10,6 +10,7 @@ use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::FutureExt as _;
 use http::{HeaderMap, HeaderValue, Request, Version, header, request::Parts};
+use http_body_util::Full;
 use hyper::body::{Body as _, Bytes, Incoming};
 use tokio::{
     sync::Semaphore,
@@ -31,6 +32,7 @@ use crate::{
     rpc::{
         hooks::HookCall,
         json::{Refusal, Reply, TriggerCall},
+        reply::LARGE_BYTES,
         status::{DECISION_ID, NotJudged},
         trigger::TriggerService,
     },
@@ -91,14 +93,13 @@ impl<H: Handlers> Plain<H> {
         Box::pin(async move {
             let (head, body) = request.into_parts();
             let decision_id = call.decision_text();
-            let reply = match guard::check(&head, &hosts) {
+            let mut answer = match guard::check(&head, &hosts) {
                 Ok(route) => {
                     let asked = Asked::of(route, &head);
                     http.answer(call, &visitor, &decision_id, asked, &head, body).await
                 }
                 Err(refused) => http.refuse(refused, &call, &decision_id),
             };
-            let mut answer = reply.map(|text| Body::new(http_body_util::Full::from(text)));
             if let Ok(id) = HeaderValue::from_str(&decision_id) {
                 answer.headers_mut().insert(DECISION_ID, id);
             }
@@ -109,11 +110,11 @@ impl<H: Handlers> Plain<H> {
 
 impl<H: Handlers> PlainHttp<H> {
     /// A request that is no call.
-    fn refuse(&self, refused: Refused, call: &Call, decision_id: &str) -> Reply {
+    fn refuse(&self, refused: Refused, call: &Call, decision_id: &str) -> Answer {
         if let Some(code) = refused.counts_as() {
             self.recorder.refused(call, code, || refused.reason().to_owned());
         }
-        refused.into_reply(decision_id)
+        self.leaving(call, refused.into_reply(decision_id))
     }
 
     async fn answer(
@@ -124,7 +125,7 @@ impl<H: Handlers> PlainHttp<H> {
         asked: Asked,
         head: &Parts,
         body: Incoming,
-    ) -> Reply {
+    ) -> Answer {
         let running = self.drain.call();
         let unknown = call.clone();
         let mut unanswered = Unanswered(Some((&*self.recorder, &unknown)));
@@ -153,7 +154,16 @@ impl<H: Handlers> PlainHttp<H> {
             asked.unanswered(refusal, decision_id)
         });
         drop(running);
-        reply
+        self.leaving(call, reply)
+    }
+
+    /// `reply` on its way out.
+    fn leaving(&self, call: &Call, reply: Reply) -> Answer {
+        reply.map(|text| {
+            let is_large = text.len() > LARGE_BYTES;
+            let body = Body::new(Full::from(text));
+            if is_large { Body::new(self.places.leaving(call, body)) } else { body }
+        })
     }
 
     /// The answer to a call whose caller is known, that finds a place and is judged.

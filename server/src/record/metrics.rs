@@ -53,6 +53,7 @@ pub(super) struct Metrics {
     issuer_keys: Family<IssuerKeys, Counter>,
     in_flight: Gauge,
     arriving: Gauge,
+    leaving: Gauge,
     connections: Gauge,
     refused_connections: Family<Limited, Counter>,
     background: Gauge,
@@ -181,6 +182,7 @@ impl Metrics {
             issuer_keys: Family::default(),
             in_flight: Gauge::default(),
             arriving: Gauge::default(),
+            leaving: Gauge::default(),
             connections: Gauge::default(),
             refused_connections: Family::default(),
             background: Gauge::default(),
@@ -314,6 +316,7 @@ impl Metrics {
         if let Some(gauges) = &*self.gauges.lock().unwrap_or_else(PoisonError::into_inner) {
             self.in_flight.set(whole((gauges.in_flight)()));
             self.arriving.set(whole((gauges.arriving)()));
+            self.leaving.set(whole((gauges.leaving)()));
             self.connections.set(whole((gauges.connections)()));
             self.background.set(whole((gauges.background)()));
             self.children.set(whole((gauges.children)()));
@@ -383,6 +386,7 @@ impl Metrics {
         );
         r.register("in_flight_calls", "Calls being evaluated", self.in_flight.clone());
         r.register("arriving_calls", "Calls that are not there whole yet", self.arriving.clone());
+        r.register("leaving_answers", "Large answers that are not read yet", self.leaving.clone());
         r.register("connections", "Connections of callers", self.connections.clone());
         r.register(
             "refused_connections",

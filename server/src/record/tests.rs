@@ -160,6 +160,7 @@ async fn loads_are_counted_and_the_catalog_shows() {
     recorder.watch(Gauges {
         in_flight: Box::new(|| 1),
         arriving: Box::new(|| 7),
+        leaving: Box::new(|| 9),
         connections: Box::new(|| 8),
         background: Box::new(|| 2),
         children: Box::new(|| 3),
@@ -179,6 +180,7 @@ async fn loads_are_counted_and_the_catalog_shows() {
         "hookd_background",
         "hookd_child",
         "hookd_handler_slots",
+        "hookd_leaving",
         "hookd_open",
         "hookd_tls",
     ];
@@ -195,6 +197,7 @@ async fn loads_are_counted_and_the_catalog_shows() {
             "hookd_connections 8",
             "hookd_handler_slots_in_use 5",
             "hookd_in_flight_calls 1",
+            "hookd_leaving_answers 9",
             "hookd_open_breakers 6",
             r#"hookd_reloads_total{result="good"} 1"#,
             r#"hookd_reloads_total{result="refused"} 1"#,

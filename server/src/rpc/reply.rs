@@ -9,6 +9,9 @@ use crate::model::{
     Capability, Cause, Decision, Failure, Note, Outcome, Rewrite, RewriteTarget, RuleResult, Tier, Trigger, Verdict,
 };
 
+/// From how many bytes on an answer is large.
+pub const LARGE_BYTES: usize = 16 << 10;
+
 /// The answer of at most `limit` bytes. One that would be larger loses outputs and patches first, lowest tier first,
 /// then outputs of the event, notes and results, never verdict, reason or final rewrite: those have to fit,
 /// which `combine` has seen to.
@@ -31,6 +34,22 @@ pub fn reply(trigger: &Trigger, decision: Decision, limit: usize) -> v1::Trigger
     message.results.clear();
     message.rewrites.clear();
     message
+}
+
+/// Whether the texts in an answer that can be long are, taken together. So much for each call that is not read is borne.
+#[must_use]
+pub fn is_large(message: &v1::TriggerResponse) -> bool {
+    let long = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let notes = message.additional_context.iter().chain(&message.system_messages).map(|note| note.text.len());
+    let results = message.results.iter().map(|result| {
+        let optional = [&result.output, &result.error, &result.modified_params_json, &result.modified_result_json];
+        let optional = optional.into_iter().map(long).fold(0, usize::saturating_add);
+        optional.saturating_add(result.reason.len()).saturating_add(result.block_reason.len())
+    });
+    let rewrites = message.rewrites.iter().map(|rewrite| rewrite.patch_json.len());
+    let own = [&message.modified_params_json, &message.modified_result_json, &message.event_output_json];
+    let own = own.into_iter().map(long).chain([message.reason.len(), message.halt_reason.len()]);
+    own.chain(notes).chain(results).chain(rewrites).fold(0, usize::saturating_add) > LARGE_BYTES
 }
 
 /// Takes outputs and patches of one tier out of the answer.

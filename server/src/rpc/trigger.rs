@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status, Streaming, codegen::BoxStream, metadata::
 use self::stream::Offers;
 use super::{
     parse::{Arrival, parse},
-    reply::reply,
+    reply::{is_large, reply},
     status::NotJudged,
 };
 use crate::{
@@ -24,7 +24,7 @@ use crate::{
     run::{Handlers, Slots},
     telemetry::{
         audit::{Held, Recorded},
-        call::{Call, Peer},
+        call::{Call, LargeAnswer, Peer},
         trace::Context,
     },
 };
@@ -158,7 +158,12 @@ impl<H: Handlers> HookService for TriggerService<H> {
             Ok(deadline) => self.judge(&call, deadline, traceparent, message).await,
             Err(not_judged) => Err(not_judged),
         };
-        judged.map(Response::new).map_err(|not_judged| not_judged.into_status(&call.decision_text()))
+        let mut answer =
+            judged.map(Response::new).map_err(|not_judged| not_judged.into_status(&call.decision_text()))?;
+        if is_large(answer.get_ref()) {
+            answer.extensions_mut().insert(LargeAnswer);
+        }
+        Ok(answer)
     }
 
     async fn trigger_stream(

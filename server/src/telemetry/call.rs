@@ -49,6 +49,10 @@ pub struct Lasting {
     pub threshold: Option<Arc<dyn Threshold>>,
 }
 
+/// Stands beside an answer that is large, for the way out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LargeAnswer;
+
 /// Something that is given back when it is dropped.
 pub type Kept = Arc<dyn Any + Send + Sync>;
 

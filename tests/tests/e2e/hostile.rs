@@ -9,8 +9,9 @@ use std::{
 };
 
 use hookd_tests::{
-    Frame, Hookd, PREFACE, RawHttp1, RawHttp2, eventually, pre_tool_use, said, v1, with_deadline, within,
+    Frame, Hookd, PREFACE, RST_STREAM, RawHttp1, RawHttp2, eventually, pre_tool_use, said, v1, with_deadline, within,
 };
+use prost::Message as _;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 use tonic::Code;
@@ -62,6 +63,57 @@ async fn calls_that_are_sent_by_halves_take_nobodys_place() {
     drop(half);
     gauge(&hookd, "hookd_arriving_calls", 0.0).await;
     assert_eq!(hookd.metric("hookd_in_flight_calls").await, 0.0);
+}
+
+#[tokio::test]
+async fn answers_that_nobody_reads_take_bounded_memory_and_nobodys_place() {
+    let note = "n".repeat(600_000);
+    let rule =
+        json!({ "id": "note", "event": "PreToolUse", "handler": { "type": "decide", "additionalContext": note } });
+    let hookd = Hookd::builder().managed(json!([rule])).settings(json!({ "limits": { "in_flight": 4 } })).start().await;
+    let before = hookd.memory();
+    let trigger = Some(pre_tool_use("Bash", json!({})));
+    let one = trigger.clone().unwrap().encode_to_vec();
+    let start = v1::StreamStart { trigger, offered: Vec::new() };
+    let message = Some(v1::trigger_stream_request::Message::Start(start));
+    let stream = v1::TriggerStreamRequest { message }.encode_to_vec();
+    for (path, message) in [(TRIGGER, one), ("/hookd.v1.HookService/TriggerStream", stream)] {
+        let mut unread = RawHttp2::without_room(hookd.address()).await;
+        let streams = (1..400).step_by(2).collect::<Vec<u32>>();
+        for stream in &streams {
+            unread.begin_call(*stream, path).await;
+            unread.send_message(*stream, &message).await;
+            let begun = Frame::Headers { stream: *stream, end: false };
+            assert_eq!(unread.until(|frame| matches!(frame, Frame::Headers { .. })).await, Some(begun));
+        }
+        gauge(&hookd, "hookd_leaving_answers", 4.0).await;
+        gauge(&hookd, "hookd_in_flight_calls", 0.0).await;
+        let after = hookd.memory();
+        assert!(after < before + MEMORY_SLACK, "{before} bytes before, {after} after");
+        // Whoever reads has its answer.
+        let answer = hookd.trigger(pre_tool_use("Bash", json!({}))).await;
+        assert_eq!(answer.additional_context[0].text, note);
+        // One that was given up ends so, and one that was not is whole.
+        unread.room_for(streams[0], 1 << 20).await;
+        assert!(unread.until(|frame| *frame == Frame::Other(RST_STREAM)).await.is_some());
+        let last = *streams.last().unwrap();
+        unread.room_for(last, 1 << 20).await;
+        let mut read = 0;
+        let end = unread
+            .until(|frame| {
+                if let Frame::Data { stream, bytes } = frame
+                    && *stream == last
+                {
+                    read += bytes.len();
+                }
+                matches!(frame, Frame::Headers { .. })
+            })
+            .await;
+        assert_eq!(end, Some(Frame::Headers { stream: last, end: true }));
+        assert!(read > note.len() - 1, "{read}");
+        drop(unread);
+        gauge(&hookd, "hookd_leaving_answers", 0.0).await;
+    }
 }
 
 #[tokio::test]

@@ -13,9 +13,12 @@ use tower::{Layer, Service, layer::layer_fn};
 
 use super::{Answer, Answering, call_of, is_evaluation, is_lasting, refusal, slow_body::SlowBody};
 use crate::{
-    door::{arrivals::Arriving, places::Places},
+    door::{
+        leaving::Slot,
+        places::{Arriving, Places},
+    },
     rpc::status::NotJudged,
-    telemetry::call::{Call, Kept, Lasting, NoPlace, Threshold},
+    telemetry::call::{Call, Kept, LargeAnswer, Lasting, NoPlace, Threshold},
 };
 
 /// Lets so many calls be evaluated at a time, over all connections, and sheds the others at once. A call has its place from
@@ -60,16 +63,18 @@ where
         // Above this layer every call was given one.
         let Some(call) = call_of(&request) else { return refused(NotJudged::Internal, None) };
         if is_lasting(&request) {
-            let arriving = self.places.arriving(&call);
+            let (arriving, slot) = (self.places.arriving(&call), Slot::new());
             if let Some(lasting) = request.extensions_mut().get_mut::<Lasting>() {
+                lasting.kept.push(Arc::new(self.places.ending(&slot, call.clone())));
                 lasting.threshold = Some(Arc::new(Opening {
                     places: Arc::clone(&self.places),
                     call,
-                    gives_way: arriving.gives_way().clone(),
+                    gives_way: arriving.guest().clone(),
                     arriving: Mutex::new(Some(arriving)),
                 }));
             }
-            return Box::pin(self.inner.call(request.map(Body::new)));
+            let answering = self.inner.call(request.map(Body::new));
+            return Box::pin(async move { Ok(answering.await?.map(|body| Body::new(slot.filled(body)))) });
         }
         let most = most_bytes(self.message_bytes);
         if request.body_mut().poll_gathered(&mut Context::from_waker(Waker::noop()), most).is_pending() {
@@ -82,11 +87,11 @@ where
             Ok(place) => place,
             Err(no_place) => return refused(no_place.into(), Some(call)),
         };
-        let answering = self.inner.call(request.map(Body::new));
+        let (answering, places) = (self.inner.call(request.map(Body::new)), Arc::clone(&self.places));
         Box::pin(async move {
-            let answer = answering.await;
+            let answer = leaving(&places, &call, answering.await?);
             drop(place);
-            answer
+            Ok(answer)
         })
     }
 }
@@ -121,12 +126,20 @@ where
     };
     match entered {
         Ok(place) => {
-            let answer = inner.call(request.map(Body::new)).await;
+            let answer = leaving(&places, &call, inner.call(request.map(Body::new)).await?);
             drop(place);
-            answer
+            Ok(answer)
         }
         Err(no_place) => Ok(refusal(no_place.into(), Some(call))),
     }
+}
+
+/// `answer`, which keeps to its seat where it is large.
+fn leaving(places: &Places, call: &Call, mut answer: Answer) -> Answer {
+    if answer.extensions_mut().remove::<LargeAnswer>().is_none() {
+        return answer;
+    }
+    answer.map(|body| Body::new(places.leaving(call, body)))
 }
 
 /// How many bytes a message can take on its way: its envelope, and what compression makes of one that cannot be made
