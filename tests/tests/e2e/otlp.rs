@@ -250,7 +250,7 @@ async fn files_for_a_collector_that_cannot_be_used_are_refused_at_start_without_
         let refused = within("the refusal", refused.start_refused()).await;
         let line = refused.stderr.trim_end().lines().last().unwrap_or_default().to_owned();
         assert!(line.ends_with(&format!("/file: {why}")) && !refused.stderr.contains(SECRET), "{}", refused.stderr);
-        assert_eq!(refused.code, Some(1));
+        assert_eq!(refused.code, Some(64));
     }
 }
 

@@ -170,6 +170,33 @@ async fn law_12_case_098_case_101_defaults_are_per_event_and_matcher_and_count_w
     assert_eq!(said(&answer), json!({ "verdict": "none", "considered": 0, "matched": 0 }));
 }
 
+#[tokio::test]
+async fn law_12_a_rewrite_from_below_leaves_no_default_behind() {
+    let list = with(
+        rule("list", "PreToolUse", decide(json!({ "verdict": "allow" }))),
+        json!({ "when": "params.command == 'ls'" }),
+    );
+    let rewrite = rule("rewrites", "PreToolUse", decide(json!({ "modifiedParams": { "command": "rm -rf /" } })));
+    let hookd = Hookd::builder()
+        .managed(json!({
+            "hooks": [list],
+            "defaults": [{ "event": "PreToolUse", "verdict": "block", "reason": "not on the list" }],
+        }))
+        .shared(json!([rewrite]))
+        .start()
+        .await;
+    let answer = hookd.trigger(pre_tool_use("Bash", json!({ "command": "ls" }))).await;
+    assert_eq!(
+        said(&answer),
+        json!({
+            "verdict": "block", "reason": "not on the list", "decidedBy": "default managed",
+            "results": ["managed/list allow", "shared/rewrites none"],
+            "rewrites": [r#"shared/rewrites params [{"op":"replace","path":"/command","value":"rm -rf /"}]"#],
+            "considered": 2, "matched": 2,
+        })
+    );
+}
+
 fn opinions() -> HookdBuilder {
     let on = |tool: &str, answer: Value| {
         with(rule(tool, "PreToolUse", sh(&format!("echo '{answer}'"))), json!({ "matcher": format!("^{tool}$") }))
