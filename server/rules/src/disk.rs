@@ -156,6 +156,19 @@ fn list(path: &Path) -> Result<Vec<(Arc<Path>, Stamp)>, String> {
     Ok(files)
 }
 
+/// Files of a directory that are no rule files for the case of their extension alone, as `guard.YAML`.
+pub(crate) fn overlooked(path: &Path) -> Vec<PathBuf> {
+    let is_meant = |path: &PathBuf| {
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        let lowercase = path.with_extension(extension.to_ascii_lowercase());
+        Format::of(path).is_none() && Format::of(&lowercase).is_some()
+    };
+    let entries = fs::read_dir(path).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    let mut found = entries.filter(is_meant).take(MAX_FILES).collect::<Vec<_>>();
+    found.sort();
+    found
+}
+
 fn read_file(path: &Path) -> Result<String, String> {
     // Its name stands in ids of rules, in logs and in messages, where it must not begin a line of its own.
     if path.file_name().is_some_and(|name| name.to_string_lossy().contains(char::is_control)) {

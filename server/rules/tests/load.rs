@@ -553,6 +553,20 @@ fn case_099_no_rules_are_said() {
 }
 
 #[test]
+fn case_099_a_directory_that_gives_less_than_it_seems_to_says_so() {
+    let mut place = Place::new();
+    place.source(Tier::Managed, "managed", false);
+    place.write("managed/nested/guard.yaml", "hooks: []");
+    place.write("managed/README.md", "");
+    let nothing = "managed: holds no file that ends in .json, .yaml or .yml (directories in it are not read)";
+    place.check(&[], SourceState::Loaded, &[nothing, "no rules are loaded: everything passes"]);
+    place.write("managed/Guard.YAML", "hooks: []");
+    place.write("managed/more.yml", "hooks: []");
+    let lowercase = "managed/Guard.YAML: is not read: its name has to end in lowercase";
+    place.check(&[], SourceState::Loaded, &[lowercase, "no rules are loaded: everything passes"]);
+}
+
+#[test]
 fn lower_tiers_run_commands_here_only_where_the_settings_allow_it() {
     let mut place = Place::new();
     place.source(Tier::Shared, "hooks.json", true);

@@ -12,7 +12,7 @@ use super::{Load, LoadedFile, MAX_RULES, Memory};
 use crate::{
     Catalog, Format, Groups, LoadSettings, PerTier, Problem, Selector, Severity, Source, SourceSettings, SourceState,
     Tier,
-    disk::{Found, RuleFile, read_source},
+    disk::{Found, RuleFile, overlooked, read_source},
     file::{Context, DefaultDraft, FileDraft, Patterns, RuleDraft, compile},
     groups::by_event,
     problem::{Issue, one_line},
@@ -111,7 +111,10 @@ impl<'s> Run<'s> {
                 Found::Missing => self.missing(&mut reading),
                 Found::Unreadable(message) => self.unreadable(&mut reading, message),
                 Found::File(file) => self.found(&mut reading, vec![file]),
-                Found::Directory(files) => self.found(&mut reading, files),
+                Found::Directory(files) => {
+                    reading.silence(&files);
+                    self.found(&mut reading, files)
+                }
             }
         };
         twins::mark(self.rules.iter_mut().skip(before).map(|draft| &mut draft.rule));
@@ -323,6 +326,17 @@ impl Reading<'_> {
 
     fn error(&mut self, file: &Path, message: impl Into<String>) {
         self.push(Severity::Error, file, message.into());
+    }
+
+    /// A directory that gives less than it may be meant to says so: nested ones and other extensions are not read.
+    fn silence(&mut self, files: &[RuleFile]) {
+        if files.is_empty() {
+            let message = "holds no file that ends in .json, .yaml or .yml (directories in it are not read)";
+            self.push(Severity::Warning, &self.settings.path, message.to_owned());
+        }
+        for file in overlooked(&self.settings.path) {
+            self.push(Severity::Warning, &file, "is not read: its name has to end in lowercase".to_owned());
+        }
     }
 
     fn push(&mut self, severity: Severity, file: &Path, message: String) {
