@@ -186,6 +186,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn loopback_is_this_machine_under_an_address_of_ipv6_too() {
+        let all = Listen::Tcp((std::net::Ipv6Addr::UNSPECIFIED, 0).into());
+        // A system without IPv6 has no such addresses.
+        let Ok(listener) = Listener::bind(&all).await else { return };
+        let Listen::Tcp(bound) = listener.address().clone() else { panic!() };
+        for address in ["127.0.0.1", "::1"] {
+            let address = SocketAddr::new(address.parse().unwrap(), bound.port());
+            let (_client, (_, peer)) = tokio::join!(TcpStream::connect(address), listener.accept());
+            assert_eq!(peer, Peer::Local, "{address}");
+        }
+    }
+
+    #[tokio::test]
     async fn port_0_takes_a_free_port() {
         let listener = Listener::bind(&Listen::Tcp(([127, 0, 0, 1], 0).into())).await.unwrap();
         let Listen::Tcp(bound) = listener.address().clone() else { panic!() };

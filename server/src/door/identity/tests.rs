@@ -139,6 +139,28 @@ async fn who_calls_is_told_by_the_key_the_token_or_nothing() {
 }
 
 #[tokio::test]
+async fn a_token_that_was_found_good_counts_until_its_end_and_no_longer() {
+    let (authenticator, [one, _]) = two_clusters(Anonymous::Loopback).await;
+    let visitor = visitor(&authenticator, REMOTE, None);
+    let mut headers = HeaderMap::new();
+    let bearer = format!("Bearer {}", one.token("one", &claims("a")));
+    headers.insert(header::AUTHORIZATION, bearer.parse().unwrap());
+    let at = |now_ms| match visitor.identify(&headers, &Call { now_ms, ..Call::arriving(REMOTE) }) {
+        Identified::Now(identified) => identified.map(|identity| identity.name.clone()),
+        Identified::Later(_) => panic!("files have nothing to wait for"),
+    };
+    let end_ms = 4_000_000_000_000;
+    for (now_ms, expected) in [
+        (end_ms - 1000, Ok("one/s".to_owned())),
+        (end_ms - 1, Ok("one/s".to_owned())),
+        (end_ms, Err(Unproven::Expired)),
+        (end_ms + 1, Err(Unproven::Expired)),
+    ] {
+        assert_eq!(at(now_ms), expected, "{now_ms}");
+    }
+}
+
+#[tokio::test]
 async fn a_proof_that_does_not_hold_is_refused_where_none_is_needed_too() {
     for (anonymous, peer) in [(Anonymous::Loopback, Peer::Local), (Anonymous::Allow, REMOTE)] {
         let (authenticator, _) = two_clusters(anonymous).await;

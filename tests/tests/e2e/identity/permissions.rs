@@ -1,6 +1,6 @@
 use hookd_tests::{
-    Hookd, pre_tool_use,
-    v1::{ExplainRequest, GetStatusRequest, ListRulesRequest, ReloadRequest},
+    Hookd, RawHttp1, pre_tool_use,
+    v1::{ExplainRequest, GetStatusRequest, ListRulesRequest, ReloadRequest, TriggerStreamRequest},
     with_token,
 };
 use serde_json::json;
@@ -77,6 +77,31 @@ async fn labels_grant_permissions_one_by_one() {
     ];
     for (name, expected) in cases {
         assert_eq!(all(&hookd, name).await, expected, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn who_may_not_trigger_may_not_in_plain_http_nor_in_a_stream() {
+    let grants = json!([{ "match_labels": { "role": "agent" }, "may": ["trigger"] }]);
+    let hookd = with_tokens().settings(json!({ "permissions": grants })).start().await;
+    let hook = json!({ "session_id": "s", "transcript_path": "/t", "cwd": "/", "hook_event_name": "PreToolUse",
+                       "tool_name": "Bash", "tool_input": {}, "tool_use_id": "t" })
+    .to_string();
+    let mut http = RawHttp1::connect(hookd.address()).await;
+    for (name, status, not_judged) in [("agent", 200, None), ("reader", 403, Some("NOT_PERMITTED"))] {
+        let header = format!("authorization: Bearer {}\r\n", token(name));
+        let answer = http.ask("/v1/trigger", &header, r#"{"event":"Stop"}"#).await;
+        assert_eq!(answer.status, status, "{answer:?}");
+        assert_eq!(answer.json()["error"]["reason"].as_str(), not_judged);
+        // Never let through, also not by a caller that goes on without hookd.
+        for path in ["/v1/hooks/claude-code", "/v1/hooks/claude-code?on_unavailable=allow"] {
+            let answer = http.ask(path, &header, &hook).await;
+            assert_eq!((answer.status, answer.header("hookd-not-judged")), (200, not_judged), "{name} {path}");
+            assert_eq!(answer.body.contains(r#""permissionDecision":"deny""#), not_judged.is_some(), "{}", answer.body);
+        }
+        let mut client = hookd.client().await;
+        let opened = client.trigger_stream(with_token(tokio_stream::pending::<TriggerStreamRequest>(), &token(name)));
+        assert_eq!(missing(opened.await).as_deref(), not_judged.map(|_| "trigger"), "{name}");
     }
 }
 
