@@ -166,15 +166,15 @@ impl Recorder {
         took: Duration,
     ) -> Option<Held> {
         self.log.decided(|put| line::fields(trigger, decision, took, put));
-        self.metrics.decided(trigger, decision, took);
-        self.metrics.handlers(decision.results.iter().filter(|result| result.outcome != Outcome::Queued).map(
+        self.metrics.calls.decided(trigger, decision, took);
+        self.metrics.handlers.ran(decision.results.iter().filter(|result| result.outcome != Outcome::Queued).map(
             |result| {
                 let mode = if result.is_shadow() { "shadow" } else { "sync" };
                 (&*result.rule, result.outcome, &result.ran, mode)
             },
         ));
         for result in decision.results.iter().filter(|result| result.is_forgiven()) {
-            self.metrics.forgiven(&result.rule, &result.ran);
+            self.metrics.handlers.forgiven(&result.rule, &result.ran);
         }
         if let Some(traces) = &self.traces {
             traces.decided(trigger, decision, context, took);
@@ -202,7 +202,7 @@ impl Recorder {
     /// A call was answered with a status instead of a decision, or its caller went away ([`Code::Cancelled`]). `reason`
     /// says more of it, for the audit trail; it may be empty.
     pub fn refused(&self, call: &Call, code: Code, reason: impl FnOnce() -> String) {
-        self.metrics.refused(code);
+        self.metrics.calls.refused(code);
         self.denied(call, code, reason);
     }
 
@@ -215,35 +215,35 @@ impl Recorder {
 
     /// A call found no place.
     pub fn shed(&self) {
-        self.metrics.shed();
+        self.metrics.calls.shed();
     }
 
     /// A connection was closed at once because it was one too many: `limit` is `all` or `address`.
     pub fn connection_refused(&self, limit: &'static str) {
-        self.metrics.connection_refused(limit);
+        self.metrics.calls.connection_refused(limit);
     }
 
     /// A call of a tenant that calls too often.
     pub fn rate_limited(&self) {
-        self.metrics.rate_limited();
+        self.metrics.calls.rate_limited();
     }
 
     /// Somebody proved who they are (`ok`), or did not: the result is an [`crate::model::Unproven`]'s name. Callers that are
     /// let in without any proof are not counted.
     pub fn authenticated(&self, proof: Proof, result: &'static str) {
-        self.metrics.authenticated(proof.name(), result);
+        self.metrics.calls.authenticated(proof.name(), result);
     }
 
     /// The keys of an issuer were asked for, and had or not.
     pub fn issuer_keys(&self, issuer: &str, had: bool) {
-        self.metrics.issuer_keys(issuer, if had { "good" } else { "failed" });
+        self.metrics.calls.issuer_keys(issuer, if had { "good" } else { "failed" });
     }
 
     /// A handler in the background, for this event, ended now. The audit trail is not told: its records are decisions.
     pub fn background_ended(&self, rule: &Arc<Rule>, trigger: &Trigger, ran: &Ran) {
         let part = Part::in_background(rule, ran);
         let mode = if part.shadow { "shadow" } else { "async" };
-        self.metrics.handlers([(&**rule, part.outcome, ran, mode)]);
+        self.metrics.handlers.ran([(&**rule, part.outcome, ran, mode)]);
         if let Some(traces) = &self.traces {
             traces.background_ended(part, trigger);
         }

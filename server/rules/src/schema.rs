@@ -44,7 +44,7 @@ fn shape(shape: &Shape) -> Value {
         Shape::Text => json!({ "type": "string" }),
         Shape::FullText => full_text,
         Shape::Flag => json!({ "type": "boolean" }),
-        Shape::Word(words, _) => json!({ "enum": words }),
+        Shape::Word(words) => json!({ "enum": words }),
         Shape::Words(words) => {
             json!({ "type": "array", "items": { "enum": words }, "minItems": 1, "uniqueItems": true })
         }
