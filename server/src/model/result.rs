@@ -99,6 +99,12 @@ impl RuleResult {
     pub fn is_forgiven(&self) -> bool {
         self.outcome == Outcome::Failed && self.rule.decides() && self.blocked.is_none()
     }
+
+    /// It failed, and blocked by that (law 7).
+    #[must_use]
+    pub fn is_unforgiven(&self) -> bool {
+        self.outcome == Outcome::Failed && self.blocked.is_some()
+    }
 }
 
 impl Outcome {

@@ -13,7 +13,8 @@ pub(super) fn fields(
     put: &mut dyn FnMut(&'static str, Field<'_>),
 ) {
     let by = decision.decided_by.as_ref();
-    let (forgiven, shadow) = (listed(decision, RuleResult::is_forgiven), listed(decision, RuleResult::is_shadow));
+    let (failed, forgiven) = (listed(decision, RuleResult::is_unforgiven), listed(decision, RuleResult::is_forgiven));
+    let shadow = listed(decision, RuleResult::is_shadow);
     let mut text = |name, text: &str| {
         if !text.is_empty() {
             put(name, Text(text));
@@ -27,6 +28,7 @@ pub(super) fn fields(
     text("tier", by.and_then(|by| by.tier).map_or("", |tier| tier.name()));
     text("cause", by.map_or("", |by| cause(by.cause)));
     text("revision", &decision.revision);
+    text("failed", &failed);
     text("forgiven", &forgiven);
     text("shadow", &shadow);
     text("decision_id", &trigger.decision_id);

@@ -228,6 +228,10 @@ fn the_line_of_a_decision_names_things_and_tells_no_texts() {
     let results = vec![
         result(rule("new", Tier::Managed, Mode::Shadow), Ok(Verdict::Ask)),
         result(rule("mine", Tier::Local, Mode::Enforce), Err(Failure::TimedOut)),
+        RuleResult {
+            blocked: Some("secret reason".to_owned()),
+            ..result(rule("guard", Tier::Managed, Mode::Enforce), Err(Failure::Killed))
+        },
     ];
     let mut told = serde_json::Map::new();
     let decision = decision(Verdict::Ask, results);
@@ -243,7 +247,7 @@ fn the_line_of_a_decision_names_things_and_tells_no_texts() {
     let expected = serde_json::json!({
         "event": "Stop", "session": "s1", "verdict": "ask",
         "rule": "guard", "tier": "managed", "cause": "rule", "revision": "r1", "considered": 3, "matched": 2,
-        "degraded": true, "forgiven": "local/mine: timed_out", "shadow": "managed/new: ask", "decision_id": "d1",
+        "degraded": true, "failed": "managed/guard: killed", "forgiven": "local/mine: timed_out", "shadow": "managed/new: ask", "decision_id": "d1",
         "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "ms": 1.234,
     });
     assert_eq!(serde_json::Value::Object(told), expected);
