@@ -13,7 +13,7 @@ use std::io::IsTerminal as _;
 
 use tracing_subscriber::{EnvFilter, Registry, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
-pub use causes::causes;
+pub use causes::{all_causes, causes};
 pub use decisions::{DecisionLog, Field};
 pub use lines::LastLines;
 pub use secrets::{Secrets, within_quotes};

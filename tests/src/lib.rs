@@ -29,6 +29,7 @@
 //! - [`HookdBuilder::start_refused`] is for settings and rules that must keep it from starting.
 //! - [`HttpStub`] is an http server that answers what it is told, byte by byte.
 //! - [`SigningKey`] signs tokens, [`KeyServer`] serves the keys of an issuer, [`with_token`] presents a token.
+//! - [`TlsFront`] speaks TLS for it, [`TunnelProxy`] is a proxy before it.
 //! - [`Collector`] takes what is exported by OTLP.
 //! - [`Scripted`] is a gRPC server in hookd's place that answers what it is told, and remembers what it was asked.
 //! - [`Place`] is an address where nobody listens until somebody does.
@@ -47,6 +48,7 @@
     reason = "a test stops where something is not as it must be"
 )]
 
+mod fronts;
 mod hookd;
 mod http_stub;
 mod issuer;
@@ -63,6 +65,7 @@ mod scripted;
 pub mod tls;
 mod wait;
 
+pub use fronts::{TlsFront, TunnelProxy};
 pub use hookd::{Hookd, HookdBuilder, PatientChannel, Refused};
 pub use hookd_proto::v1;
 pub use hookd_proto::v1::Tier;

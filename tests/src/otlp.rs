@@ -1,9 +1,6 @@
 //! A collector of OTLP over HTTP.
 
-use std::{
-    net::SocketAddr,
-    sync::{Arc, Mutex},
-};
+use std::sync::{Arc, Mutex};
 
 use opentelemetry_proto::tonic::{
     collector::{logs::v1::ExportLogsServiceRequest, trace::v1::ExportTraceServiceRequest},
@@ -11,19 +8,8 @@ use opentelemetry_proto::tonic::{
     trace::v1::{ResourceSpans, Span},
 };
 use prost::Message as _;
-use rustls::{
-    ServerConfig,
-    crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
-};
-use tokio::{
-    io::copy_bidirectional,
-    net::{TcpListener, TcpStream},
-    task::JoinHandle,
-};
-use tokio_rustls::TlsAcceptor;
 
-use crate::{HttpStub, Issued, Place, Reply, Request, eventually};
+use crate::{HttpStub, Issued, Place, Reply, Request, TlsFront, eventually};
 
 /// A collector that remembers what it took. Dropping it closes it.
 #[derive(Debug)]
@@ -31,17 +17,7 @@ pub struct Collector {
     stub: HttpStub,
     answer: Arc<Mutex<Reply>>,
     taken: Arc<Mutex<Vec<Request>>>,
-    tls: Option<(SocketAddr, Accepting)>,
-}
-
-/// Ends when it is dropped.
-#[derive(Debug)]
-struct Accepting(JoinHandle<()>);
-
-impl Drop for Accepting {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+    tls: Option<TlsFront>,
 }
 
 impl Collector {
@@ -74,30 +50,8 @@ impl Collector {
     /// The certificate cannot be used.
     pub async fn start_with_tls(issued: &Issued) -> Self {
         let collector = Self::start().await;
-        let certificate = CertificateDer::from_pem_slice(issued.certificate.as_bytes()).unwrap();
-        let key = PrivateKeyDer::from_pem_slice(issued.key.as_bytes()).unwrap();
-        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate], key)
-            .unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (address, plain) = (listener.local_addr().unwrap(), collector.stub.address());
-        let acceptor = TlsAcceptor::from(Arc::new(config));
-        let accepting = tokio::spawn(async move {
-            loop {
-                let (stream, _) = listener.accept().await.unwrap();
-                let acceptor = acceptor.clone();
-                tokio::spawn(async move {
-                    // A peer that does not trust the certificate ends it.
-                    let Ok(mut stream) = acceptor.accept(stream).await else { return };
-                    let mut plain = TcpStream::connect(plain).await.unwrap();
-                    let _ended = copy_bidirectional(&mut stream, &mut plain).await;
-                });
-            }
-        });
-        Self { tls: Some((address, Accepting(accepting))), ..collector }
+        let front = TlsFront::before(collector.stub.address(), issued).await;
+        Self { tls: Some(front), ..collector }
     }
 
     /// Answers so from now on. What it does not answer with 200 it does not take.
@@ -109,7 +63,7 @@ impl Collector {
     #[must_use]
     pub fn url(&self) -> String {
         match &self.tls {
-            Some((address, _)) => format!("https://{address}"),
+            Some(front) => format!("https://{}", front.address()),
             None => self.stub.url(""),
         }
     }

@@ -1,19 +1,26 @@
 //! Http handlers: one POST with the input as its body, and what the answer means.
 
 mod client;
+mod connect;
 mod headers;
 
 use std::{
     collections::HashMap,
     ffi::OsString,
     path::Path,
-    sync::atomic::{AtomicBool, AtomicU16, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU16, Ordering},
+    },
     time::Duration,
 };
 
 use hookd_rules::HttpHandler;
-use reqwest::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode, Uri, header::CONTENT_ENCODING};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Bytes, Incoming};
 use tokio::time::{Instant, timeout};
+use url::Url;
 
 use self::client::Client;
 pub use self::client::HttpError;
@@ -23,7 +30,7 @@ use super::{
 };
 use crate::{
     model::{Failed, Failure, Ran, Rule, Trigger},
-    telemetry::{Secrets, causes},
+    telemetry::{Secrets, all_causes},
 };
 
 /// Longest body that is told of an answer that is not 2xx, in bytes.
@@ -75,8 +82,8 @@ impl Http {
         output_bytes: usize,
         secrets: Secrets,
     ) -> Result<Self, HttpError> {
-        let authorities = ca.map(client::authorities).transpose()?.unwrap_or_default();
-        let (open, public) = (Client::new(server, &authorities)?, Client::to_public_addresses(&authorities)?);
+        let tls = client::tls(ca.map(client::authorities).transpose()?.unwrap_or_default())?;
+        let (open, public) = (Client::new(server, Arc::clone(&tls))?, Client::to_public_addresses(tls));
         Ok(Self { open, public, output_bytes, secrets })
     }
 
@@ -117,13 +124,13 @@ impl Http {
             return Err(refused(status, &mut response).await);
         }
         // None was asked for: what is in it cannot be read, be it a denial.
-        if let Some(encoding) = response.headers().get(reqwest::header::CONTENT_ENCODING)
+        if let Some(encoding) = response.headers().get(CONTENT_ENCODING)
             && encoding != "identity"
         {
             return Err(Failed::new(Failure::BadOutput, format!("the body has the encoding {encoding:?}")));
         }
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| broken(&error))? {
+        while let Some(chunk) = chunk(&mut response).await.map_err(|error| broken(&error))? {
             if body.len().saturating_add(chunk.len()) > self.output_bytes {
                 let message = format!("a body of more than {} bytes", self.output_bytes);
                 return Err(Failed::new(Failure::TooLarge, message));
@@ -134,22 +141,41 @@ impl Http {
     }
 }
 
-fn request(post: Post<'_>, secrets: &Secrets) -> Result<Request, Failed> {
+fn request(post: Post<'_>, secrets: &Secrets) -> Result<Request<Full<Bytes>>, Failed> {
     let cannot = |why: String| Failed::new(Failure::DidNotStart, why);
     let headers = headers::headers(&post.handler.headers, &post.trigger.traceparent, secrets).map_err(cannot)?;
-    let url =
-        reqwest::Url::parse(&post.handler.url).map_err(|error| cannot(format!("the url cannot be used: {error}")))?;
-    let mut request = Request::new(reqwest::Method::POST, url);
+    let mut request = Request::new(Full::new(post.body.into()));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = target(&post.handler.url).map_err(|why| cannot(format!("the url cannot be used: {why}")))?;
     *request.headers_mut() = headers;
-    *request.body_mut() = Some(post.body.into());
     Ok(request)
 }
 
+/// What of a URL is asked for: not what it says of who asks, nor its fragment.
+fn target(url: &str) -> Result<Uri, String> {
+    let mut url = Url::parse(url).map_err(|error| error.to_string())?;
+    // Fails only for URLs without a host, which are none that can be asked.
+    let _ignored = (url.set_username(""), url.set_password(None));
+    url.set_fragment(None);
+    url.as_str().parse().map_err(|error: http::uri::InvalidUri| error.to_string())
+}
+
+/// The next part of the body. `None`: it has ended.
+async fn chunk(response: &mut Response<Incoming>) -> Result<Option<Bytes>, hyper::Error> {
+    while let Some(frame) = response.frame().await {
+        // Trailers say nothing here.
+        if let Ok(data) = frame?.into_data() {
+            return Ok(Some(data));
+        }
+    }
+    Ok(None)
+}
+
 /// `HTTP 503: body`.
-async fn refused(status: StatusCode, response: &mut Response) -> Failed {
+async fn refused(status: StatusCode, response: &mut Response<Incoming>) -> Failed {
     let mut body = Vec::new();
     while body.len() < MESSAGE_BYTES
-        && let Ok(Some(chunk)) = response.chunk().await
+        && let Ok(Some(chunk)) = chunk(response).await
     {
         body.extend_from_slice(&chunk);
     }
@@ -161,8 +187,8 @@ async fn refused(status: StatusCode, response: &mut Response) -> Failed {
     Failed::new(Failure::HttpStatus, message)
 }
 
-fn broken(error: &reqwest::Error) -> Failed {
-    Failed::new(Failure::Connection, format!("the connection broke in the middle of the answer: {}", causes(error)))
+fn broken(error: &hyper::Error) -> Failed {
+    Failed::new(Failure::Connection, format!("the connection broke in the middle of the answer: {}", all_causes(error)))
 }
 
 #[cfg(test)]

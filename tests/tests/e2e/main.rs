@@ -64,4 +64,6 @@ mod transport;
 #[cfg(test)]
 mod vectors;
 #[cfg(test)]
+mod webhooks;
+#[cfg(test)]
 mod workers;

@@ -1,7 +1,7 @@
 //! Headers of a request: hookd's own and the rule's.
 
 use hookd_rules::ValuePart;
-use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use crate::telemetry::Secrets;
 
@@ -17,6 +17,7 @@ pub(super) fn headers(
 ) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
     headers.insert(header::USER_AGENT, HeaderValue::from_static(concat!("hookd/", env!("CARGO_PKG_VERSION"))));
     if let Ok(traceparent) = HeaderValue::from_str(traceparent)
         && !traceparent.is_empty()

@@ -257,7 +257,7 @@ async fn case_086_loopback_goes_direct_and_the_rest_through_the_proxy() {
 async fn case_086_a_proxy_that_is_no_url_is_an_error_at_once() {
     let environment = [("HTTPS_PROXY", "http://user:s3cret@[::1")];
     let server = environment.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
-    let error = Client::new(&server, &[]).unwrap_err().to_string();
+    let error = Client::new(&server, client::tls(Vec::new()).unwrap()).unwrap_err().to_string();
     assert!(error.contains("`HTTPS_PROXY`") && !error.contains("s3cret"), "{error}");
 }
 
