@@ -3,7 +3,7 @@
 use std::{
     fmt, fs, io,
     net::SocketAddr,
-    os::unix::fs::{FileTypeExt as _, PermissionsExt as _},
+    os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -46,9 +46,13 @@ enum Socket {
     Unix { listener: UnixListener, _file: SocketFile },
 }
 
-/// Removes the file of a unix socket when dropped.
+/// Removes the file of a unix socket when dropped, unless another process has put its own in the place.
 #[derive(Debug)]
-struct SocketFile(PathBuf);
+struct SocketFile {
+    path: PathBuf,
+    /// Device and inode.
+    is: (u64, u64),
+}
 
 impl Listener {
     /// Listens on `address`. The file of a unix socket that nobody answers on is replaced.
@@ -128,10 +132,16 @@ async fn bind_unix(path: &Path) -> Result<Socket, BindError> {
         Err(error) => return Err(refused(error.to_string())),
     }
     let listener = UnixListener::bind(path).map_err(|error| refused(error.to_string()))?;
-    let file = SocketFile(path.to_owned());
+    let is = identity(path).map_err(|error| refused(error.to_string()))?;
+    let file = SocketFile { path: path.to_owned(), is };
     // Whoever can connect can have rules evaluated: only the user of the server.
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(|error| refused(error.to_string()))?;
     Ok(Socket::Unix { listener, _file: file })
+}
+
+/// Which file it is, whatever its name is.
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    fs::symlink_metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
 /// Errors of a connection that was gone before it was accepted: the next one may be fine.
@@ -148,7 +158,9 @@ impl BindError {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        if identity(&self.path).is_ok_and(|is| is == self.is) {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -167,6 +179,15 @@ mod tests {
         let taken = Listener::bind(&address).await.unwrap_err().to_string();
         assert_eq!(taken, format!("cannot listen on unix:{}: another process answers there", path.display()));
         drop(listener);
+        assert!(!path.try_exists().unwrap());
+
+        // Whoever cleans up may have taken the file away, and the next hookd have put its own there.
+        let old = Listener::bind(&address).await.unwrap();
+        fs::remove_file(&path).unwrap();
+        let new = Listener::bind(&address).await.unwrap();
+        drop(old);
+        assert!(UnixStream::connect(&path).await.is_ok());
+        drop(new);
         assert!(!path.try_exists().unwrap());
 
         let busy = std::os::unix::net::UnixListener::bind(&path).unwrap();
