@@ -15,6 +15,9 @@ pub(crate) const UNDECIDED: u8 = 3;
 /// Wrong usage.
 pub(crate) const USAGE: u8 = 64;
 
+/// Parts of what the client says where somebody is there: to start `hookd` would not help.
+const ANSWERED: [&str; 3] = ["it speaks TLS", "does not speak HTTP/2", "permission denied"];
+
 /// Something to print on standard output.
 #[derive(Debug)]
 pub(crate) struct Report {
@@ -56,7 +59,8 @@ impl Failure {
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         let mut message = error.to_string();
-        if error.code == Some(hookd_client::Code::Unavailable) && error.decision_id.is_none() {
+        let is_away = error.code == Some(hookd_client::Code::Unavailable) && error.decision_id.is_none();
+        if is_away && !ANSWERED.iter().any(|part| message.contains(part)) {
             message.push_str("; start `hookd`, or say where it listens with `--address` or HOOKD_ADDRESS");
         }
         Self { message, exit: FAILED }

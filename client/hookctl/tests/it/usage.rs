@@ -1,6 +1,9 @@
 //! No server, wrong usage, help.
 
-use std::net::TcpListener;
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpListener,
+};
 
 use tokio::net::TcpSocket;
 
@@ -97,4 +100,21 @@ fn help_version_and_completions_exit_0() {
         assert_eq!((ran.exit, ran.err.as_str()), (0, ""), "{shell}");
         assert!(ran.out.contains("hookctl"), "{shell}");
     }
+}
+
+#[test]
+fn whoever_answers_and_is_no_hookd_is_not_to_be_started() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            stream.read_exact(&mut [0; 24]).unwrap();
+            stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+        }
+    });
+    let ran = run(&["status", "--address", &address], "");
+    let why = "what answers there does not speak HTTP/2, so it is not hookd";
+    let err = format!("hookctl: hookd cannot be reached at {address}: {why}\n");
+    assert_eq!(ran, Ran { exit: 1, out: String::new(), err });
 }
