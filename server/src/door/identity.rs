@@ -147,8 +147,8 @@ impl Authenticator {
     /// What does not work, for people: one line each.
     #[must_use]
     pub fn troubles(&self) -> Vec<String> {
-        let without = self.issuers.iter().filter(|issuer| issuer.is_without_keys());
-        without.map(|issuer| format!("no keys: issuer {}, its tokens are refused", issuer.settings.name)).collect()
+        let tokens = self.tokens.as_ref().and_then(StaticTokens::trouble);
+        tokens.into_iter().chain(self.issuers.iter().filter_map(Issuer::trouble)).collect()
     }
 
     /// Whose this token is, as far as that was found before.

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use hookd_json::Json;
 use hookd_rules::read_small_text;
 use tokio::{
@@ -63,6 +63,8 @@ pub(super) struct Proved {
 struct Keys {
     issuer: String,
     in_force: ArcSwap<KeySet>,
+    /// Why there are no newer ones, where they could not be had the last time.
+    refusal: ArcSwapOption<String>,
     recorder: Arc<Recorder>,
 }
 
@@ -83,7 +85,12 @@ impl Issuer {
     /// # Errors
     /// What is wrong with a file of keys. A server that does not answer is asked again later.
     pub(super) async fn start(settings: IssuerSettings, recorder: Arc<Recorder>) -> Result<Self, String> {
-        let keys = Keys { issuer: settings.name.clone(), in_force: ArcSwap::default(), recorder };
+        let keys = Keys {
+            issuer: settings.name.clone(),
+            in_force: ArcSwap::default(),
+            refusal: ArcSwapOption::empty(),
+            recorder,
+        };
         let keys = Arc::new(keys);
         match settings.keys.clone() {
             KeySource::File(path) => {
@@ -156,9 +163,14 @@ impl Issuer {
         self.keys.in_force.load().generation
     }
 
-    /// Whether there are no keys yet.
-    pub(super) fn is_without_keys(&self) -> bool {
-        self.keys.in_force.load().is_empty()
+    /// What is wrong with the keys, for people: that there are none, or that they may be out of date.
+    pub(super) fn trouble(&self) -> Option<String> {
+        let name = &self.settings.name;
+        if self.keys.in_force.load().is_empty() {
+            return Some(format!("no keys: issuer {name}, its tokens are refused"));
+        }
+        let refusal = self.keys.refusal.load();
+        Some(format!("keys from before stay: issuer {name}, {}", refusal.as_ref()?))
     }
 
     /// Has the server asked for its keys now, unless that was done just before. The future ends when it has answered, or
@@ -189,6 +201,7 @@ impl Keys {
         self.recorder.issuer_keys(&self.issuer, keys.is_ok());
         let old = self.in_force.load_full();
         let keys = keys?.following(&old);
+        self.refusal.store(None);
         let changed = keys.generation != old.generation;
         if changed {
             info!(issuer = self.issuer, none = keys.is_empty(), "the keys of an issuer are new");
@@ -198,6 +211,7 @@ impl Keys {
     }
 
     fn refused(&self, why: &str) {
+        self.refusal.store(Some(Arc::new(why.to_owned())));
         warn!(issuer = self.issuer, why, "the keys of an issuer could not be had, those from before stay");
     }
 }

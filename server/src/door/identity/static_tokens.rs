@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use hookd_json::{Map, Value};
 use hookd_rules::{Format, read_small_text};
 use sha2::{Digest as _, Sha256};
@@ -29,6 +29,8 @@ const MIN_TOKEN_BYTES: usize = 16;
 #[derive(Debug)]
 pub(super) struct StaticTokens {
     by_hash: Arc<ArcSwap<ByHash>>,
+    /// Why the file as it is now is not what counts.
+    refusal: Arc<ArcSwapOption<String>>,
     _watching: AbortOnDropHandle<()>,
 }
 
@@ -42,7 +44,8 @@ impl StaticTokens {
     pub(super) async fn start(path: PathBuf) -> Result<Self, String> {
         let watch = Watch::start(vec![path.clone()], WatchTimes::default()).await;
         let by_hash = Arc::new(ArcSwap::from_pointee(read(path.clone()).await?));
-        let swapped = Arc::clone(&by_hash);
+        let refusal = Arc::new(ArcSwapOption::empty());
+        let (swapped, refused) = (Arc::clone(&by_hash), Arc::clone(&refusal));
         let watching = async move {
             loop {
                 watch.changed().await;
@@ -50,12 +53,16 @@ impl StaticTokens {
                     Ok(tokens) => {
                         info!(tokens = tokens.len(), "the file of tokens was read again");
                         swapped.store(Arc::new(tokens));
+                        refused.store(None);
                     }
-                    Err(error) => warn!(error, "the file of tokens cannot be used, the tokens from before stay"),
+                    Err(error) => {
+                        refused.store(Some(Arc::new(error.clone())));
+                        warn!(error, "the file of tokens cannot be used, the tokens from before stay");
+                    }
                 }
             }
         };
-        Ok(Self { by_hash, _watching: AbortOnDropHandle::new(tokio::spawn(watching)) })
+        Ok(Self { by_hash, refusal, _watching: AbortOnDropHandle::new(tokio::spawn(watching)) })
     }
 
     /// Says whether a server could start with the file.
@@ -64,6 +71,12 @@ impl StaticTokens {
     /// What is wrong with it.
     pub(super) fn check(path: &Path) -> Result<(), String> {
         read_now(path).map(|_| ())
+    }
+
+    /// Why tokens may be in force that the file has no more, for people.
+    pub(super) fn trouble(&self) -> Option<String> {
+        let refusal = self.refusal.load();
+        Some(format!("tokens from before stay: {}", refusal.as_ref()?))
     }
 
     /// Whose token this is the hash of.

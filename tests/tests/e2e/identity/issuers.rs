@@ -172,6 +172,9 @@ async fn keys_are_looked_at_again_and_again() {
     server.answers(Reply::ok("<html>maintenance</html>"));
     let failed = "hookd_issuer_key_loads_total{issuer=\"prod\",result=\"failed\"}";
     eventually("a failed fetch", async || (hookd.metric(failed).await > 0.0).then_some(())).await;
+    let line = "keys from before stay: issuer prod, the answer is not JSON: ";
+    let says = async || hookd.admin_get("/readyz").await.1.lines().any(|told| told.starts_with(line));
+    eventually(line, async || says().await.then_some(())).await;
     assert_eq!(asked(&hookd, &token).await, Ok("of-a".to_owned()));
     server.has(&[&new]);
     eventually("the old key is gone", async || {
@@ -179,6 +182,7 @@ async fn keys_are_looked_at_again_and_again() {
     })
     .await;
     assert_eq!(asked(&hookd, &new.token(&claims(json!({})))).await, Ok("of-a".to_owned()));
+    eventually("it is good again", async || (!says().await).then_some(())).await;
 }
 
 #[tokio::test]

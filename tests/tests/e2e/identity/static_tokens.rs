@@ -32,7 +32,16 @@ async fn static_tokens_are_replaced_while_hookd_serves_and_a_broken_file_changes
     let told = eventually("a warning", async || hookd.log_lines().into_iter().find(is_told)).await;
     assert!(told["error"].as_str().unwrap().ends_with(": is not JSON"), "{told}");
     assert_eq!(asked(&hookd, SECOND).await, Ok(String::new()));
+    // Whoever took a token out has to learn that it still counts.
+    let line = format!("tokens from before stay: {}", told["error"].as_str().unwrap());
+    let (status, page) = hookd.admin_get("/readyz").await;
+    assert!(status == 200 && page.lines().any(|told| told == line), "{page}");
     nowhere(&hookd, &[FIRST.to_owned(), SECOND.to_owned()]).await;
+    hookd.replace_file("tokens.json", &file(&[("ci", SECOND, "b")]));
+    eventually("it is good again", async || {
+        (!hookd.admin_get("/readyz").await.1.contains("tokens from before")).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
