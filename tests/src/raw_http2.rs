@@ -136,6 +136,11 @@ impl RawHttp2 {
         self.send(&call(stream, path)).await;
     }
 
+    /// Gives a call up.
+    pub async fn give_up(&mut self, stream: u32) {
+        self.send(&frame(RST_STREAM, 0, stream, &CANCEL.to_be_bytes())).await;
+    }
+
     /// Begins a call on each of `streams` and gives it up at once, all in one piece, so that the server sees the end of
     /// each together with its beginning.
     pub async fn begin_and_give_up(&mut self, streams: impl Iterator<Item = u32>, path: &str) {

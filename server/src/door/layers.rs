@@ -2,6 +2,7 @@
 
 mod arrival;
 mod authentication;
+mod beside;
 mod cut;
 mod in_flight;
 mod panic;

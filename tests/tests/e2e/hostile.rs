@@ -15,6 +15,7 @@ use prost::Message as _;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 use tonic::Code;
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tonic_types::StatusExt as _;
 
 const TRIGGER: &str = "/hookd.v1.HookService/Trigger";
@@ -157,6 +158,35 @@ async fn calls_that_are_begun_and_given_up_again_and_again_leave_nothing() {
     }
     let after = hookd.memory();
     assert!(after < before + MEMORY_SLACK, "{before} bytes before, {after} after");
+}
+
+#[tokio::test]
+async fn health_that_is_open_to_everybody_is_no_way_to_fill_the_memory() {
+    let hookd = guarded().settings(json!({ "identity": { "anonymous": "deny" } })).start().await;
+    let watch = "/grpc.health.v1.Health/Watch";
+    let mut one = RawHttp2::idle(hookd.address()).await;
+    let mut ended = Vec::new();
+    for stream in (1..=41).step_by(2) {
+        one.begin_call(stream, watch).await;
+        one.send_message(stream, &[]).await;
+        let headers = one.until(|frame| matches!(frame, Frame::Headers { .. })).await;
+        if let Some(Frame::Headers { end: true, .. }) = headers {
+            ended.push(stream);
+        }
+    }
+    assert_eq!(ended, [33, 35, 37, 39, 41], "16 at a time");
+    // Others are asked as ever, also on the same connection, once one has ended.
+    HealthClient::new(hookd.channel()).check(HealthCheckRequest::default()).await.unwrap();
+    one.give_up(1).await;
+    eventually("one more", async || {
+        let stream = ended.last().unwrap() + 2;
+        ended.push(stream);
+        one.begin_call(stream, "/grpc.health.v1.Health/Check").await;
+        one.send_message(stream, &[]).await;
+        let of_it = |frame: &Frame| matches!(frame, Frame::Headers { stream: of, .. } if *of == stream);
+        (one.until(of_it).await == Some(Frame::Headers { stream, end: false })).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

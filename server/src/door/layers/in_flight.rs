@@ -11,7 +11,12 @@ use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use tower::{Layer, Service, layer::layer_fn};
 
-use super::{Answer, Answering, call_of, is_evaluation, is_lasting, refusal, slow_body::SlowBody};
+use super::{
+    Answer, Answering,
+    beside::{Beside, Counted},
+    call_of, is_evaluation, is_lasting, refusal,
+    slow_body::SlowBody,
+};
 use crate::{
     door::{
         leaving::Slot,
@@ -27,6 +32,8 @@ use crate::{
 pub struct InFlight<S> {
     inner: S,
     places: Arc<Places>,
+    /// Calls of this connection that are no evaluations.
+    beside: Beside,
     message_bytes: usize,
 }
 
@@ -40,7 +47,7 @@ struct Opening {
 }
 
 pub(super) fn layer<S>(places: Arc<Places>, message_bytes: usize) -> impl Layer<S, Service = InFlight<S>> {
-    layer_fn(move |inner| InFlight { inner, places: Arc::clone(&places), message_bytes })
+    layer_fn(move |inner| InFlight { inner, places: Arc::clone(&places), beside: Beside::new(), message_bytes })
 }
 
 impl<S> Service<Request<SlowBody>> for InFlight<S>
@@ -58,7 +65,9 @@ where
 
     fn call(&mut self, mut request: Request<SlowBody>) -> Answering {
         if !is_evaluation(&request) {
-            return Box::pin(self.inner.call(request.map(Body::new)));
+            let Some(one) = self.beside.enter() else { return refused(NotJudged::Shed, call_of(&request)) };
+            let answering = self.inner.call(request.map(Body::new));
+            return Box::pin(async move { Ok(answering.await?.map(|body| Body::new(Counted::new(body, one)))) });
         }
         // Above this layer every call was given one.
         let Some(call) = call_of(&request) else { return refused(NotJudged::Internal, None) };
