@@ -401,7 +401,9 @@ fn bulkheads(settings: &Settings) -> BulkheadSettings {
         tenant_slots: settings::BulkheadSettings::tenant_slots(limits),
         http_runs: bulkheads.handler_in_flight,
         command_runs: bulkheads.command_in_flight(limits),
+        tenant_commands: settings::BulkheadSettings::tenant_commands(limits),
         background_runs: bulkheads.background_in_flight(limits),
+        tenant_background: settings::BulkheadSettings::tenant_background(limits),
         queue: bulkheads.handler_queue,
         breaker: bulkheads.breaker_failure_percent.map(|failure_percent| BreakerSettings {
             failure_percent,

@@ -3,7 +3,10 @@
 use std::{
     hash::{BuildHasher as _, RandomState},
     num::NonZeroU32,
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -54,6 +57,8 @@ struct Rates<C: Clock> {
     clock: C,
     hasher: RandomState,
     rate: TenantRate,
+    /// How many tenants there may be until those that have been quiet are forgotten.
+    until: AtomicUsize,
 }
 
 impl Places {
@@ -141,14 +146,16 @@ impl<C: Clock + Clone> Rates<C> {
         let whole = |count: u32| NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
         let quota = Quota::per_second(whole(rate.calls_per_second)).allow_burst(whole(rate.burst));
         let limiter = RateLimiter::new(quota, DashMapStateStore::default(), clock.clone());
-        Self { limiter, clock, hasher: RandomState::new(), rate }
+        Self { limiter, clock, hasher: RandomState::new(), rate, until: AtomicUsize::new(REMEMBERED) }
     }
 
     fn count(&self, caller: &Identity) -> Result<(), NoPlace> {
         let Some(tenant) = caller.tenant() else { return Ok(()) };
         let counted = self.limiter.check_key(&self.hasher.hash_one(tenant));
-        if self.limiter.len() > REMEMBERED {
+        if self.limiter.len() > self.until.load(Ordering::Relaxed) {
             self.limiter.retain_recent();
+            // Not again before there are twice as many: it looks at each, which calls of many tenants must not do each time.
+            self.until.store(self.limiter.len().saturating_mul(2).max(REMEMBERED), Ordering::Relaxed);
         }
         counted.map_err(|not_until| NoPlace::RateLimited {
             calls_per_second: self.rate.calls_per_second,
@@ -191,5 +198,10 @@ mod tests {
         clock.advance(Duration::from_secs(10));
         assert_eq!(rates.count(&caller(Some("one more"))), Ok(()));
         assert_eq!(rates.limiter.len(), 1);
+        // As long as all of them call, they are looked through only now and then.
+        for tenant in 0..3 * REMEMBERED {
+            assert_eq!(rates.count(&caller(Some(&tenant.to_string()))), Ok(()));
+        }
+        assert!(rates.until.load(Ordering::Relaxed) > 2 * REMEMBERED);
     }
 }

@@ -14,8 +14,6 @@ pub const TIMEOUT: HeaderName = HeaderName::from_static("hookd-timeout-ms");
 
 /// Longest time that a caller can name: what is longer is a mistake in the unit.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
-/// What `Retry-After` says, in seconds: the smallest that it can.
-const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// An answer of plain HTTP.
@@ -125,10 +123,11 @@ pub fn error(
     reply(status, &Value::Object([("error".to_owned(), Value::Object(error))].into_iter().collect()))
 }
 
-/// Says when to try again, where that can help.
+/// Says when to try again, where that can help: in whole seconds, from one.
 pub(super) fn retry_after(reply: &mut Reply, after: Option<Duration>) {
-    if after.is_some() {
-        reply.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+    if let Some(after) = after {
+        let seconds = after.as_secs().saturating_add(u64::from(after.subsec_nanos() > 0)).max(1);
+        reply.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     }
 }
 
@@ -177,12 +176,14 @@ mod tests {
     fn every_failure_has_a_status_and_says_what_is_wrong() {
         let violation = Violation { field: "tool_call.params_json".to_owned(), description: "is not JSON".to_owned() };
         let mismatch = NotJudged::RevisionMismatch { expected: "a".to_owned(), actual: "b".to_owned() };
+        let limited = NotJudged::RateLimited { calls_per_second: 2, retry_after: Duration::from_millis(1001) };
         let cases = [
             (NotJudged::Invalid(vec![violation]), 400, false, "INVALID_REQUEST"),
             (mismatch, 412, false, "REVISION_MISMATCH"),
             (NotJudged::TooLate, 504, true, "DEADLINE_TOO_SHORT"),
             (NotJudged::TooSlow, 408, true, "REQUEST_TOO_SLOW"),
             (NotJudged::Shed, 429, true, "OVERLOADED"),
+            (limited, 429, false, "RATE_LIMITED"),
             (NotJudged::TooLarge(4), 413, false, "TOO_LARGE"),
             (NotJudged::Stopping, 503, true, "STOPPING"),
             (NotJudged::NotPermitted(Permission::Trigger), 403, false, "NOT_PERMITTED"),
@@ -190,12 +191,17 @@ mod tests {
             (NotJudged::Internal, 500, true, "INTERNAL"),
         ];
         for (not_judged, status, unavailable, reason) in cases {
-            let is_shed = not_judged == NotJudged::Shed;
+            let after = match &not_judged {
+                NotJudged::Shed => Some("1"),
+                NotJudged::RateLimited { .. } => Some("2"),
+                _ => None,
+            };
             let refusal = Refusal::of(not_judged);
             assert_eq!((refusal.status.as_u16(), refusal.unavailable), (status, unavailable), "{reason}");
             let reply = TriggerCall::unanswered(refusal, "the-id");
             assert_eq!(reply.status(), status);
-            assert_eq!(reply.headers().contains_key(header::RETRY_AFTER), is_shed, "{reason}");
+            let said = reply.headers().get(header::RETRY_AFTER).map(|value| value.to_str().unwrap());
+            assert_eq!(said, after, "{reason}");
             assert_eq!(body(&reply)["error"]["reason"], reason);
             assert_eq!(body(&reply)["error"]["decisionId"], "the-id");
         }

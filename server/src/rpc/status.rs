@@ -83,6 +83,9 @@ pub struct Told {
     pub info: HashMap<String, String>,
     /// When to try again; only where another try can help.
     pub retry_after: Option<Duration>,
+    /// hookd has too much to do, which is no fault of this caller's. Only then do callers over gRPC hear of `retry_after` where
+    /// they look for it: they take it for this, and may then do as if hookd were away.
+    pub is_shed: bool,
 }
 
 impl From<NoPlace> for NotJudged {
@@ -107,6 +110,7 @@ impl NotJudged {
             violations: Vec::new(),
             info: HashMap::new(),
             retry_after: None,
+            is_shed: false,
         };
         let (code, reason, message) = match self {
             Self::Invalid(violations) => {
@@ -137,11 +141,12 @@ impl NotJudged {
             }
             Self::Shed => {
                 told.retry_after = Some(Duration::from_millis(100));
+                told.is_shed = true;
                 (Code::ResourceExhausted, "OVERLOADED", "too many calls in flight, try again".to_owned())
             }
-            // No retry information, which callers take for "shed": whoever may fail open then must not get there by
-            // calling too often.
+            // Not shed: whoever may fail open then must not get there by calling too often.
             Self::RateLimited { calls_per_second, retry_after } => {
+                told.retry_after = Some(retry_after);
                 told.info.insert("retry_after_ms".to_owned(), retry_after.as_millis().to_string());
                 let message = format!("this tenant makes more than {calls_per_second} calls a second");
                 (Code::ResourceExhausted, "RATE_LIMITED", message)
@@ -176,7 +181,7 @@ impl NotJudged {
         for violation in told.violations {
             details.add_bad_request_violation(violation.field, violation.description);
         }
-        if told.retry_after.is_some() {
+        if told.is_shed {
             details.set_retry_info(told.retry_after);
         }
         details.set_error_info(told.reason, DOMAIN, told.info);

@@ -1,8 +1,9 @@
 //! What keeps one handler, or one tenant, from taking everybody's places: slots for all calls that wait for a handler,
-//! places for each handler with a short queue before them, and a breaker that lets a handler be that does not answer.
-//! Answers in process pass none of them.
+//! places for each handler with a short queue before them, a share for each tenant of these places, of the child processes
+//! and of the background, and a breaker that lets a handler be that does not answer. Answers in process pass none of them.
 
 mod breaker;
+mod shares;
 mod slots;
 
 use std::{
@@ -13,16 +14,19 @@ use std::{
     time::Duration,
 };
 
-use hookd_rules::Handler;
+use hookd_rules::{CommandHandler, Handler};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout_at},
 };
 
-use self::breaker::{Breaker, Pass};
 pub use self::{
     breaker::BreakerSettings,
     slots::{Slot, Slots},
+};
+use self::{
+    breaker::{Breaker, Pass},
+    shares::Shares,
 };
 use crate::model::{Failed, Failure, Identity, Ran, Rule, Tier};
 
@@ -35,10 +39,14 @@ pub struct BulkheadSettings {
     pub tenant_slots: usize,
     /// Runs of one http handler at a time.
     pub http_runs: usize,
-    /// Runs of one command handler at a time.
+    /// Runs of one command handler at a time, and no more than there are workers where its program stays.
     pub command_runs: usize,
+    /// Runs of all command handlers together that one tenant gets at a time.
+    pub tenant_commands: usize,
     /// Runs of one handler at a time whose answer nobody waits for.
     pub background_runs: usize,
+    /// Runs in the background of all handlers together that one tenant gets at a time.
+    pub tenant_background: usize,
     /// Calls that wait until a handler has a place. For a managed one there is no bound but the slots: it is everybody's
     /// guard, and a crowd before it must not become a failure for those who come next.
     pub queue: usize,
@@ -51,6 +59,8 @@ pub struct BulkheadSettings {
 pub(super) struct Bulkheads {
     settings: BulkheadSettings,
     slots: Arc<Slots>,
+    commands: Shares,
+    background: Shares,
     open_breakers: Arc<AtomicUsize>,
 }
 
@@ -59,16 +69,21 @@ pub(super) struct Bulkheads {
 pub(super) struct Entered {
     pass: Option<Pass>,
     _slot: Option<Slot>,
-    _place: OwnedSemaphorePermit,
+    _places: Places,
     /// It had to wait in the queue.
     pub(super) waited: bool,
 }
+
+/// What a run takes besides a slot, in the order in which it is waited for: of its tenant's shares first.
+type Places = Vec<OwnedSemaphorePermit>;
 
 /// What belongs to one handler.
 #[derive(Debug)]
 struct Guard {
     places: Arc<Semaphore>,
     runs: usize,
+    /// Half of the places for each tenant.
+    shares: Shares,
     waiting: AtomicUsize,
     breaker: Option<Arc<Breaker>>,
 }
@@ -79,7 +94,8 @@ struct Waiting<'g>(&'g AtomicUsize);
 impl Bulkheads {
     pub(super) fn new(settings: BulkheadSettings) -> Self {
         let slots = Arc::new(Slots::new(settings.slots, settings.tenant_slots));
-        Self { settings, slots, open_breakers: Arc::default() }
+        let (commands, background) = (Shares::new(settings.tenant_commands), Shares::new(settings.tenant_background));
+        Self { settings, slots, commands, background, open_breakers: Arc::default() }
     }
 
     pub(super) fn slots(&self) -> &Arc<Slots> {
@@ -105,37 +121,58 @@ impl Bulkheads {
         let guard = self.guard(rule)?;
         let pass = guard.breaker.as_ref().map(Breaker::ask).transpose()?;
         let slot = Some(self.slots.take(caller)?);
-        if let Ok(place) = Arc::clone(&guard.places).try_acquire_owned() {
-            return Ok(Entered { pass, _slot: slot, _place: place, waited: false });
+        let of_commands = matches!(rule.handler, Handler::Command(_)).then(|| self.commands.of(caller)).flatten();
+        let wanted = [of_commands, guard.shares.of(caller), Some(Arc::clone(&guard.places))];
+        let wanted = wanted.into_iter().flatten().collect::<Vec<_>>();
+        if let Ok(places) = wanted.iter().map(|wanted| Arc::clone(wanted).try_acquire_owned()).collect() {
+            return Ok(Entered { pass, _slot: slot, _places: places, waited: false });
         }
         let longest = if rule.tier == Tier::Managed { self.settings.slots } else { self.settings.queue };
         let _waiting = Waiting::in_queue_of(guard, longest)?;
-        let place = timeout_at(until, Arc::clone(&guard.places).acquire_owned()).await;
-        let place = place.map_err(|_| Failed::timed_out(granted))?.map_err(|_| super::cancelled())?;
-        Ok(Entered { pass, _slot: slot, _place: place, waited: true })
+        let waiting = async {
+            let mut places = Places::new();
+            for wanted in wanted {
+                places.push(wanted.acquire_owned().await.map_err(|_| super::cancelled())?);
+            }
+            Ok(places)
+        };
+        let places = timeout_at(until, waiting).await.map_err(|_| Failed::timed_out(granted))??;
+        Ok(Entered { pass, _slot: slot, _places: places, waited: true })
     }
 
     /// Lets a run in the background in, which waits for nothing.
     ///
     /// # Errors
-    /// `overloaded` where the breaker is open or all places of the handler are taken.
-    pub(super) fn enter_background(&self, rule: &Rule) -> Result<Entered, Failed> {
+    /// `overloaded` where the breaker is open or all places of the handler, or all that the caller's tenant gets, are taken.
+    pub(super) fn enter_background(&self, rule: &Rule, caller: &Identity) -> Result<Entered, Failed> {
         let guard = self.guard(rule)?;
         let pass = guard.breaker.as_ref().map(Breaker::ask).transpose()?;
-        let place = Arc::clone(&guard.places).try_acquire_owned().map_err(|_| guard.full())?;
-        Ok(Entered { pass, _slot: None, _place: place, waited: false })
+        let mut places = vec![Arc::clone(&guard.places).try_acquire_owned().map_err(|_| guard.full())?];
+        if let Some(share) = self.background.of(caller) {
+            places.push(share.try_acquire_owned().map_err(|_| {
+                let message =
+                    format!("{} handlers of this tenant run in the background already", self.background.most());
+                Failed::new(Failure::Overloaded, message)
+            })?);
+        }
+        Ok(Entered { pass, _slot: None, _places: places, waited: false })
     }
 
     fn guard<'r>(&self, rule: &'r Rule) -> Result<&'r Guard, Failed> {
         let make = || {
-            let runs = match rule.handler {
+            let runs = match &rule.handler {
                 _ if !rule.decides() => self.settings.background_runs,
+                // Those that wait for a worker wait here, where no tenant's crowd is in another's way.
+                Handler::Command(CommandHandler { worker: Some(worker), .. }) => {
+                    self.settings.command_runs.min(worker.pool)
+                }
                 Handler::Command(_) => self.settings.command_runs,
                 Handler::Http(_) | Handler::Decide(_) => self.settings.http_runs,
             };
             Guard {
                 places: Arc::new(Semaphore::new(runs.min(Semaphore::MAX_PERMITS))),
                 runs,
+                shares: Shares::new(runs.div_ceil(2)),
                 waiting: AtomicUsize::new(0),
                 breaker: self
                     .settings

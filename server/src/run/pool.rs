@@ -74,6 +74,8 @@ pub struct Pool {
     http: Arc<Http>,
     bulkheads: Bulkheads,
     places: Arc<Semaphore>,
+    /// Three quarters of them: no more are for the tiers below team.
+    lower_places: Arc<Semaphore>,
     async_in_flight: usize,
     jobs: TaskTracker,
     cancel: CancellationToken,
@@ -106,7 +108,8 @@ impl Pool {
             commands: Commands::new(runner, commands_path, holding, environment, output_bytes, secrets.clone()),
             http: Arc::new(Http::new(environment, http_ca.as_deref(), output_bytes, secrets.clone())?),
             bulkheads: Bulkheads::new(*bulkheads),
-            places: Arc::new(Semaphore::new((*async_in_flight).min(Semaphore::MAX_PERMITS))),
+            places: places(*async_in_flight),
+            lower_places: places(async_in_flight.saturating_sub(async_in_flight / 4)),
             async_in_flight: *async_in_flight,
             jobs: TaskTracker::new(),
             cancel: CancellationToken::new(),
@@ -212,6 +215,10 @@ fn is_for_the_agent(rule: &Rule) -> bool {
     rule.run_on == RunOn::Agent && !matches!(rule.handler, Handler::Decide(_))
 }
 
+fn places(count: usize) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(count.min(Semaphore::MAX_PERMITS)))
+}
+
 /// Is told of a handler that ended in the background.
 type Ended = dyn Fn(&Arc<Rule>, &Trigger, &Ran) + Send + Sync;
 
@@ -223,23 +230,31 @@ impl Handlers for Pool {
     fn queue(&self, job: Job) -> Result<(), Failed> {
         // Before the place: a shutdown that closes the places waits for everything that still got one.
         let token = self.jobs.token();
+        let full = |places: usize| {
+            let message = format!("too many handlers in the background: all {places} places are taken");
+            Failed::new(Failure::Overloaded, message)
+        };
+        let lower = if job.rule.tier.is_central() {
+            None
+        } else {
+            let of_lower = self.async_in_flight.saturating_sub(self.async_in_flight / 4);
+            Some(Arc::clone(&self.lower_places).try_acquire_owned().map_err(|_| full(of_lower))?)
+        };
         let place = match Arc::clone(&self.places).try_acquire_owned() {
             Ok(place) => place,
             Err(TryAcquireError::Closed) => return Err(super::cancelled()),
-            Err(TryAcquireError::NoPermits) => {
-                let message =
-                    format!("too many handlers in the background: all {} places are taken", self.async_in_flight);
-                return Err(Failed::new(Failure::Overloaded, message));
-            }
+            Err(TryAcquireError::NoPermits) => return Err(full(self.async_in_flight)),
         };
         let entered = match job.rule.handler {
             Handler::Decide(_) => None,
-            Handler::Command(_) | Handler::Http(_) => Some(self.bulkheads.enter_background(&job.rule)?),
+            Handler::Command(_) | Handler::Http(_) => {
+                Some(self.bulkheads.enter_background(&job.rule, &job.trigger.identity)?)
+            }
         };
         let running = self.start(&job)?;
         let (cancel, ended, secrets) = (self.cancel.clone(), Arc::clone(&self.ended), self.secrets.clone());
         self.runtime.spawn(async move {
-            let (_token, _place) = (token, place);
+            let (_token, _lower, _place) = (token, lower, place);
             let started = Instant::now();
             let ran = tokio::select! {
                 biased;

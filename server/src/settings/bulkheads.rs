@@ -54,6 +54,18 @@ impl BulkheadSettings {
         self.handler_in_flight.min(limits.children.div_ceil(2))
     }
 
+    /// Runs of commands that one tenant gets at a time: a quarter of the children.
+    #[must_use]
+    pub fn tenant_commands(limits: &Limits) -> usize {
+        limits.children.div_ceil(4)
+    }
+
+    /// Handlers in the background that one tenant gets at a time: a quarter of all.
+    #[must_use]
+    pub fn tenant_background(limits: &Limits) -> usize {
+        limits.async_in_flight.div_ceil(4)
+    }
+
     /// Runs of one handler in the background at a time: at most half of all that may be there.
     #[must_use]
     pub fn background_in_flight(&self, limits: &Limits) -> usize {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use hookd_tests::{
-    Hookd, HttpStub, PatientChannel, Reply, decide, eventually, http, post_tool_use, pre_tool_use, rule, said,
+    Hookd, HttpStub, PatientChannel, Reply, decide, eventually, http, post_tool_use, pre_tool_use, rule, said, sh,
     v1::{self, hook_service_client::HookServiceClient},
     with, with_token,
 };
@@ -194,6 +194,52 @@ async fn a_noisy_tenant_is_turned_away_and_others_are_not() {
     assert!(refused.metadata().contains_key("hookd-decision-id"));
     assert_eq!(hookd.metric("hookd_rate_limited_calls_total").await, 1.0);
     assert_eq!(ask(call("Bash"), "b").await.unwrap().verdict(), v1::Verdict::Allow);
+}
+
+/// The slow commands of one team were all children that there are, and everybody else's managed guard waited for one.
+#[tokio::test]
+async fn slow_commands_of_a_team_take_no_children_from_a_managed_guard_of_others() {
+    let slow = |id: &str, tool: &str| {
+        let rule = rule(id, "PreToolUse", with(sh("echo x >> ../out/slow; sleep 600"), json!({ "timeout": 60_000 })));
+        with(rule, json!({ "matcher": tool }))
+    };
+    let guard = sh("if [ $HOOKD_TOOL = Guarded ]; then echo '{\"blocked\":true}'; fi");
+    let hookd = Hookd::builder()
+        .managed(json!([rule("guard", "PreToolUse", guard)]))
+        .file("of-a/rules.json", &json!({ "hooks": [slow("one", "^One$"), slow("two", "^Two$")] }).to_string())
+        .file("out/slow", "")
+        .file("tokens.json", &two_tenants().to_string())
+        .settings(json!({
+            "identity": { "anonymous": "deny", "tokens_file": "tokens.json" },
+            "tiers": { "team": { "sources": [{ "path": "of-a", "selector": { "matchLabels": { "tenant": "a" } } }] } },
+            // A command has four of the children at most, a tenant two, and eight calls of it can wait.
+            "limits": { "in_flight": 64, "children": 8 },
+        }))
+        .start()
+        .await;
+    let mut noise = JoinSet::new();
+    for tool in ["One", "Two"].repeat(4) {
+        let mut client = hookd.patient_client().await;
+        noise.spawn(async move { drop(client.trigger(with_token(call(tool), &token_of("a"))).await) });
+    }
+    eventually("its slow commands run", async || {
+        let running = std::fs::read_to_string(hookd.path("out/slow")).unwrap();
+        (running.lines().count() >= 2).then_some(())
+    })
+    .await;
+    // The rest of its calls have had their chance, too.
+    eventually("all of its calls wait", async || {
+        (hookd.metric("hookd_handler_slots_in_use").await == 8.0).then_some(())
+    })
+    .await;
+    let mut client = hookd.patient_client().await;
+    for tool in ["Guarded", "Free"].repeat(3) {
+        let answer = client.trigger(with_token(call(tool), &token_of("b"))).await.unwrap().into_inner();
+        let expected = if tool == "Free" { "managed/guard none" } else { "managed/guard block" };
+        assert_eq!(said(&answer)["results"], json!([expected]));
+    }
+    assert_eq!(std::fs::read_to_string(hookd.path("out/slow")).unwrap(), "x\nx\n");
+    noise.shutdown().await;
 }
 
 #[tokio::test]

@@ -11,13 +11,15 @@ const WIDE: BulkheadSettings = BulkheadSettings {
     tenant_slots: 100,
     http_runs: 100,
     command_runs: 100,
+    tenant_commands: 100,
     background_runs: 100,
+    tenant_background: 100,
     queue: 100,
     breaker: None,
 };
 const GRANTED: Duration = Duration::from_secs(3);
 
-fn caller(tenant: &str) -> Identity {
+pub(super) fn caller(tenant: &str) -> Identity {
     let labels = [("tenant".to_owned(), tenant.to_owned())].into_iter().filter(|(_, tenant)| !tenant.is_empty());
     Identity { name: String::new(), labels: labels.collect::<Labels>() }
 }
@@ -75,11 +77,63 @@ async fn a_handler_has_its_places_a_short_queue_and_nothing_of_others() {
 async fn runs_in_the_background_have_places_of_their_own_and_no_slot() {
     let bulkheads = Bulkheads::new(BulkheadSettings { background_runs: 1, slots: 0, ..WIDE });
     let rule = Rule { timing: hookd_rules::Timing::Async, ..shell(Tier::Shared, "true") };
-    let first = bulkheads.enter_background(&rule).unwrap();
-    let refused = bulkheads.enter_background(&rule).unwrap_err();
+    let first = bulkheads.enter_background(&rule, &caller("")).unwrap();
+    let refused = bulkheads.enter_background(&rule, &caller("")).unwrap_err();
     assert_eq!((refused.kind, &*refused.message), (Failure::Overloaded, "all 1 places of this handler are taken"));
     drop(first);
-    bulkheads.enter_background(&rule).unwrap();
+    bulkheads.enter_background(&rule, &caller("")).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tenant_gets_its_share_of_the_background() {
+    let bulkheads = Bulkheads::new(BulkheadSettings { tenant_background: 2, ..WIDE });
+    let [one, other] = [(), ()].map(|()| Rule { timing: hookd_rules::Timing::Async, ..shell(Tier::Team, "true") });
+    let first = bulkheads.enter_background(&one, &caller("a")).unwrap();
+    let _second = bulkheads.enter_background(&other, &caller("a")).unwrap();
+    let refused = bulkheads.enter_background(&other, &caller("a")).unwrap_err();
+    let message = "2 handlers of this tenant run in the background already";
+    assert_eq!((refused.kind, &*refused.message), (Failure::Overloaded, message));
+    bulkheads.enter_background(&other, &caller("b")).unwrap();
+    drop(first);
+    bulkheads.enter_background(&other, &caller("a")).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_crowd_of_a_tenant_waits_for_its_own_share_and_is_in_nobodys_way() {
+    // Of one handler half, of all commands together so many.
+    let bulkheads = Bulkheads::new(BulkheadSettings { http_runs: 4, tenant_commands: 3, ..WIDE });
+    let webhook = http(Tier::Managed, "http://x".to_owned(), Vec::new());
+    let commands = [(), ()].map(|()| shell(Tier::Managed, "true"));
+    let mut held =
+        vec![enter(&bulkheads, &webhook, "a").await.unwrap(), enter(&bulkheads, &webhook, "a").await.unwrap()];
+    for command in [&commands[0], &commands[1], &commands[0]] {
+        held.push(enter(&bulkheads, command, "a").await.unwrap());
+    }
+    for rule in [&webhook, &commands[0], &commands[1]] {
+        let crowd = async {
+            let waiting = (0..10).map(|_| enter(&bulkheads, rule, "a"));
+            futures_util::future::join_all(waiting).await
+        };
+        let other = async { (enter(&bulkheads, rule, "b").await, enter(&bulkheads, rule, "").await) };
+        let (crowd, (of_b, nobodys)) = tokio::join!(crowd, other);
+        assert!(crowd.into_iter().all(|one| one.unwrap_err() == "timed_out: Timed out after 3000ms"));
+        assert!(!of_b.unwrap().waited && !nobodys.unwrap().waited, "they did not even wait");
+    }
+    drop(held);
+    assert!(!enter(&bulkheads, &webhook, "a").await.unwrap().waited);
+}
+
+#[tokio::test(start_paused = true)]
+async fn workers_are_waited_for_where_each_tenant_has_its_line() {
+    let bulkheads = Bulkheads::new(WIDE);
+    let mut rule = shell(Tier::Managed, "cat");
+    let Handler::Command(handler) = &mut rule.handler else { panic!() };
+    handler.worker = Some(hookd_rules::Worker { pool: 2, max_calls: None, attached: hookd_rules::Attached::default() });
+    let first = enter(&bulkheads, &rule, "a").await.unwrap();
+    let (second, of_b) = tokio::join!(enter(&bulkheads, &rule, "a"), enter(&bulkheads, &rule, "b"));
+    assert_eq!(second.unwrap_err(), "timed_out: Timed out after 3000ms");
+    assert!(!of_b.unwrap().waited);
+    drop(first);
 }
 
 #[tokio::test(start_paused = true)]

@@ -91,6 +91,22 @@ async fn law_06_jobs_have_a_cap_and_a_timeout_of_their_own() {
 }
 
 #[tokio::test]
+async fn law_06_a_quarter_of_the_background_is_kept_for_central_rules() {
+    let (pool, mut ends) = testing::pool(PATH, &[], 4);
+    let queue = |tier| pool.queue(job(shell(tier, "sleep 600"), trigger("PreToolUse", "{}")));
+    let full = |places| {
+        let message = format!("too many handlers in the background: all {places} places are taken");
+        Err(Failed::new(Failure::Overloaded, message))
+    };
+    let tiers = [Tier::Shared, Tier::Local, Tier::Plugin, Tier::Shared, Tier::Managed, Tier::Team];
+    assert_eq!(tiers.map(queue), [Ok(()), Ok(()), Ok(()), full(3), Ok(()), full(4)]);
+    pool.shutdown(Duration::ZERO).await;
+    for _ in 0..4 {
+        assert_eq!(gist(ends.recv().await.unwrap()), failed(Failure::Cancelled, "the server shuts down"));
+    }
+}
+
+#[tokio::test]
 async fn case_014_at_shutdown_jobs_finish_within_the_limit() {
     let directory = tempfile::tempdir().unwrap();
     let (path, mut pipe) = fifo(&directory);
