@@ -5,41 +5,46 @@
 mod audit;
 mod bulkheads;
 mod commands;
+mod drain;
+mod fallbacks;
 mod file;
+mod http2;
 mod http_handlers;
 mod identity;
+mod limits;
+mod listen;
+mod log;
 mod otlp;
 mod permits;
 mod print;
 mod read;
 mod section;
 mod selector;
+mod tiers;
 mod tls;
 mod traces;
+mod words;
 
-use std::{
-    collections::BTreeMap,
-    ffi::OsString,
-    fmt,
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{collections::BTreeMap, ffi::OsString, fmt, net::SocketAddr};
 
-use hookd_rules::{
-    Environment, Fallbacks, LoadSettings, Mode, OnError, PerTier, Permits, SourceSettings, Tier, TierPolicy, one_line,
-};
+use hookd_rules::{Environment, Fallbacks, LoadSettings, PerTier, TierPolicy, one_line};
 
 pub use audit::{Acknowledge, AuditFile, AuditSettings, KEEP_ALL, OnFull, Parameters};
 pub use bulkheads::{BulkheadSettings, TenantRate};
 pub use commands::{CommandLimits, CommandSettings, LandlockFor, LandlockUse, WorkingDirectory};
+pub use drain::DrainSettings;
 pub use http_handlers::HttpHandlerSettings;
+pub use http2::Http2Settings;
 pub use identity::{
     Anonymous, CertificateSettings, IdentitySettings, IssuerSettings, KeyServer, KeySource, MAX_LABEL_BYTES, NameKind,
     NamePattern, check_label, is_label_value,
 };
+pub use limits::Limits;
+pub use listen::Listen;
+pub use log::{LogFormat, LogSettings};
 pub use otlp::OtlpSettings;
 pub use read::Origin;
+pub use tiers::{ServerCommands, TierSettings};
 pub use tls::{ClientCertificates, Plaintext, TlsSettings, TlsVersion};
 pub use traces::TraceSettings;
 
@@ -85,117 +90,6 @@ pub struct Settings {
     pub identity: IdentitySettings,
     /// What callers may do, by their labels.
     pub permissions: Vec<Grant>,
-}
-
-/// An address to listen on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Listen {
-    /// A TCP address; port 0 takes any free one.
-    Tcp(SocketAddr),
-    /// A unix socket.
-    Unix(PathBuf),
-}
-
-/// One tier.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TierSettings {
-    /// Where its rules come from, in evaluation order.
-    pub sources: Vec<SourceSettings>,
-    /// `shadow` keeps every rule of the tier out of verdicts.
-    pub mode: Mode,
-    /// What its failures count as where a rule does not say (law 7).
-    pub on_error: OnError,
-    /// Its ALLOW counts (law 3).
-    pub may_allow: bool,
-    /// Variables of the server's environment that its header values may take.
-    pub allow_env: Vec<String>,
-    /// Files that its header values may take.
-    pub allow_files: Vec<PathBuf>,
-    /// Whether its commands run on this machine (design §9). Central tiers: always [`ServerCommands::Allow`].
-    pub server_commands: ServerCommands,
-    /// What its rules may be.
-    pub permits: Permits,
-}
-
-/// Whether a tier's commands run on this machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ServerCommands {
-    /// While hookd listens on loopback and unix sockets alone.
-    Loopback,
-    /// Always.
-    Allow,
-    /// Never.
-    Deny,
-}
-
-/// Caps of all kinds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Budget of a call whose caller sets no deadline.
-    pub default_deadline: Duration,
-    /// Longest budget that a caller can ask for.
-    pub max_deadline: Duration,
-    /// Ceiling of handlers' own timeouts.
-    pub max_handler_timeout: Duration,
-    /// Calls evaluated at a time; more are shed. As many can be on their way.
-    pub in_flight: usize,
-    /// Child processes alive at a time.
-    pub children: usize,
-    /// Commands that wait for a free child.
-    pub child_queue: usize,
-    /// Handlers in the background at a time.
-    pub async_in_flight: usize,
-    /// Connections of callers open at a time; more are closed at once.
-    pub connections: usize,
-    /// As many of them as one address of another machine may have; of IPv6, one network of 64 bits.
-    pub connections_of_one_address: usize,
-    /// Size of a request and of an answer, in bytes after decompression.
-    pub message_bytes: usize,
-    /// Size of one handler's output, in bytes.
-    pub output_bytes: usize,
-}
-
-/// How the server leaves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DrainSettings {
-    /// How long it still serves after readiness went off, so that balancers notice.
-    pub min_delay: Duration,
-    /// How long calls may take to finish after that.
-    pub limit: Duration,
-}
-
-/// What is logged, and how.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogSettings {
-    /// The form.
-    pub format: LogFormat,
-    /// Directives such as `info` or `info,hookd=debug`.
-    pub filter: String,
-}
-
-/// The form of log lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For people on a terminal, JSON otherwise.
-    Auto,
-    /// For people.
-    Human,
-    /// One JSON object a line.
-    Json,
-}
-
-/// Connections of callers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Http2Settings {
-    /// How often a connection is probed.
-    pub keepalive_interval: Duration,
-    /// How long a probe may stay unanswered before the connection is dropped.
-    pub keepalive_timeout: Duration,
-    /// Age at which a connection is told to go (GOAWAY), so that callers spread over replicas; up to a tenth is
-    /// taken off at random.
-    pub max_connection_age: Duration,
-    /// Calls at a time on one connection.
-    pub max_concurrent_streams: u32,
 }
 
 /// Why settings cannot be used: one line for each thing that is wrong.
@@ -261,38 +155,6 @@ impl Settings {
     }
 }
 
-impl Listen {
-    /// Whether only this machine can reach the address.
-    #[must_use]
-    pub fn is_local(&self) -> bool {
-        match self {
-            Self::Tcp(address) => address.ip().to_canonical().is_loopback(),
-            Self::Unix(_) => true,
-        }
-    }
-}
-
-impl fmt::Display for Listen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(address) => address.fmt(f),
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
-    }
-}
-
-impl ServerCommands {
-    /// Whether they run, `local` being whether only this machine can reach the server.
-    #[must_use]
-    pub fn allows(self, local: bool) -> bool {
-        match self {
-            Self::Loopback => local,
-            Self::Allow => true,
-            Self::Deny => false,
-        }
-    }
-}
-
 impl fmt::Display for SettingsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.join("\n"))
@@ -308,17 +170,6 @@ pub fn environment(variables: impl IntoIterator<Item = (OsString, OsString)>) ->
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
         .filter(|(name, _)| name.starts_with("HOOKD_"))
         .collect()
-}
-
-/// The default sources: used as a whole while no tier names sources of its own.
-fn default_sources(tier: Tier, working_directory: &Path) -> Vec<SourceSettings> {
-    let path = match tier {
-        Tier::Managed => PathBuf::from("/etc/hookd/managed"),
-        Tier::Local => working_directory.join(".ling/hooks.local.json"),
-        Tier::Shared => working_directory.join(".ling/hooks.json"),
-        Tier::Team | Tier::Plugin => return Vec::new(),
-    };
-    vec![SourceSettings { path, optional: true, selector: None }]
 }
 
 #[cfg(test)]

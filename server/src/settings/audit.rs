@@ -13,8 +13,8 @@ use serde_json::json;
 use super::{
     OtlpSettings, otlp,
     print::{duration, size},
-    read::one_of,
     section::{Expected, Section, absolute, text},
+    words::{Words, word_of},
 };
 
 /// Where the record of each decision goes, and what stands in it.
@@ -95,15 +95,15 @@ pub enum Acknowledge {
 /// All of [`AuditSettings::keep`].
 pub const KEEP_ALL: u32 = 1_000_000;
 
-const PARAMETERS: [(&str, Parameters); 4] = [
+const PARAMETERS: &Words<Parameters> = &[
     ("off", Parameters::Off),
     ("hashed", Parameters::Hashed),
     ("masked", Parameters::Masked),
     ("full", Parameters::Full),
 ];
-const ON_FULL: [(&str, OnFull); 2] = [("drop", OnFull::Drop), ("block", OnFull::Block)];
-const ACKNOWLEDGE: [(&str, Acknowledge); 3] =
-    [("queued", Acknowledge::Queued), ("written", Acknowledge::Written), ("synced", Acknowledge::Synced)];
+const ON_FULL: &Words<OnFull> = &[("drop", OnFull::Drop), ("block", OnFull::Block)];
+const ACKNOWLEDGE: &Words<Acknowledge> =
+    &[("queued", Acknowledge::Queued), ("written", Acknowledge::Written), ("synced", Acknowledge::Synced)];
 const MIB: usize = 1 << 20;
 
 impl AuditSettings {
@@ -125,19 +125,15 @@ pub(super) fn audit(mut section: Section<'_, '_>) -> AuditSettings {
         stdout: section.yes_or_no("stdout", false),
         otlp: otlp::otlp(section.section("otlp"), "/v1/logs"),
         keep: section.read("keep", ratio, "a ratio from 0 to 1, such as 0.1").unwrap_or(KEEP_ALL),
-        parameters: section
-            .read("parameters", one_of(&PARAMETERS), "off, hashed, masked or full")
-            .unwrap_or(Parameters::Off),
+        parameters: section.word("parameters", PARAMETERS, Parameters::Off),
         mask_pointers: section
             .strings("mask_pointers", "a list of JSON pointers, such as [/params/password, /payload/*/token]")
             .unwrap_or_default(),
         mask_patterns: patterns(&mut section),
         hash_key_file: path(&mut section, "hash_key_file", "a path, such as /etc/hookd/audit.key"),
         queue_bytes: section.size("queue_bytes", 64 * MIB),
-        on_full: section.read("on_full", one_of(&ON_FULL), "drop or block").unwrap_or(OnFull::Drop),
-        acknowledge: section
-            .read("acknowledge", one_of(&ACKNOWLEDGE), "queued, written or synced")
-            .unwrap_or(Acknowledge::Queued),
+        on_full: section.word("on_full", ON_FULL, OnFull::Drop),
+        acknowledge: section.word("acknowledge", ACKNOWLEDGE, Acknowledge::Queued),
     };
     for pointer in &settings.mask_pointers {
         let beginnings = ["/params", "/result", "/payload"];
@@ -239,16 +235,12 @@ pub(super) fn tree(settings: &AuditSettings) -> Json {
         "stdout": stdout,
         "otlp": otlp::tree(otlp),
         "keep": f64::from(*keep) / f64::from(KEEP_ALL),
-        "parameters": name_of(&PARAMETERS, *parameters),
+        "parameters": word_of(PARAMETERS, *parameters),
         "mask_pointers": mask_pointers,
         "mask_patterns": mask_patterns,
         "hash_key_file": settings.hash_key_file,
         "queue_bytes": size(settings.queue_bytes),
-        "on_full": name_of(&ON_FULL, settings.on_full),
-        "acknowledge": name_of(&ACKNOWLEDGE, settings.acknowledge),
+        "on_full": word_of(ON_FULL, settings.on_full),
+        "acknowledge": word_of(ACKNOWLEDGE, settings.acknowledge),
     })
-}
-
-fn name_of<T: PartialEq>(names: &[(&'static str, T)], value: T) -> Option<&'static str> {
-    names.iter().find(|(_, named)| *named == value).map(|(name, _)| *name)
 }

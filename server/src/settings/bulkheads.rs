@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use config::{Value, ValueKind};
+use hookd_json::Value as Json;
+use serde_json::json;
 
 use super::{
     Limits,
+    print::duration,
     section::{Section, whole_number},
 };
 
@@ -97,6 +100,19 @@ pub(super) fn bulkheads(mut section: Section<'_, '_>) -> BulkheadSettings {
     };
     section.end();
     settings
+}
+
+pub(super) fn tree(settings: &BulkheadSettings) -> Json {
+    let or_off = |number: Option<u32>| number.map_or("off".into(), Json::from);
+    json!({
+        "handler_in_flight": settings.handler_in_flight,
+        "handler_queue": settings.handler_queue,
+        "breaker_failure_percent": or_off(settings.breaker_failure_percent),
+        "breaker_runs": settings.breaker_runs,
+        "breaker_open_for": duration(settings.breaker_open_for),
+        "tenant_calls_per_second": or_off(settings.tenant_rate.map(|rate| rate.calls_per_second)),
+        "tenant_burst": or_off(settings.tenant_rate.map(|rate| rate.burst)),
+    })
 }
 
 /// A number from 1 to `most`, or `None` for what is switched off.

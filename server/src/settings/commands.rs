@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use config::{Value, ValueKind};
+use hookd_json::Value as Json;
+use serde_json::json;
 
 use super::{
-    read::{one_of, search_path},
+    print,
     section::{Expected, Section, bytes, duration, text, whole_number},
+    words::{Words, word_of},
 };
 
 /// The word for a limit that is not set, and for nobody else to run as.
@@ -80,6 +83,36 @@ pub enum LandlockFor {
     All,
 }
 
+const WORKING_DIRECTORIES: &Words<WorkingDirectory> =
+    &[("rule", WorkingDirectory::Rule), ("empty", WorkingDirectory::Empty)];
+const LANDLOCK: &Words<LandlockUse> =
+    &[("off", LandlockUse::Off), ("best_effort", LandlockUse::BestEffort), ("required", LandlockUse::Required)];
+const LANDLOCK_FOR: &Words<LandlockFor> = &[("listed", LandlockFor::Listed), ("all", LandlockFor::All)];
+
+impl WorkingDirectory {
+    /// The word in the settings.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        word_of(WORKING_DIRECTORIES, self)
+    }
+}
+
+impl LandlockUse {
+    /// The word in the settings.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        word_of(LANDLOCK, self)
+    }
+}
+
+impl LandlockFor {
+    /// The word in the settings.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        word_of(LANDLOCK_FOR, self)
+    }
+}
+
 pub(super) fn commands(mut section: Section<'_, '_>) -> CommandSettings {
     let path = section.read(
         "path",
@@ -92,31 +125,9 @@ pub(super) fn commands(mut section: Section<'_, '_>) -> CommandSettings {
         group: or_none(&mut section, "group", account, "the name or number of a group, or none"),
         no_new_privileges: section.yes_or_no("no_new_privileges", true),
         limits: limits(section.section("limits")),
-        working_directory: section
-            .read(
-                "working_directory",
-                one_of(&[("rule", WorkingDirectory::Rule), ("empty", WorkingDirectory::Empty)]),
-                "rule or empty",
-            )
-            .unwrap_or(WorkingDirectory::Rule),
-        landlock: section
-            .read(
-                "landlock",
-                one_of(&[
-                    ("off", LandlockUse::Off),
-                    ("best_effort", LandlockUse::BestEffort),
-                    ("required", LandlockUse::Required),
-                ]),
-                "off, best_effort or required",
-            )
-            .unwrap_or(LandlockUse::Required),
-        landlock_for: section
-            .read(
-                "landlock_for",
-                one_of(&[("listed", LandlockFor::Listed), ("all", LandlockFor::All)]),
-                "listed or all",
-            )
-            .unwrap_or(LandlockFor::Listed),
+        working_directory: section.word("working_directory", WORKING_DIRECTORIES, WorkingDirectory::Rule),
+        landlock: section.word("landlock", LANDLOCK, LandlockUse::Required),
+        landlock_for: section.word("landlock_for", LANDLOCK_FOR, LandlockFor::Listed),
     };
     section.end();
     settings
@@ -184,41 +195,31 @@ fn account(value: &Value) -> Option<String> {
     }
 }
 
+pub(super) fn tree(settings: &CommandSettings) -> Json {
+    let size = |bytes: Option<u64>| shown(bytes.map(|bytes| print::size(usize::try_from(bytes).unwrap_or(usize::MAX))));
+    json!({
+        "path": settings.path,
+        "user": shown(settings.user.as_ref()),
+        "group": shown(settings.group.as_ref()),
+        "no_new_privileges": settings.no_new_privileges,
+        "limits": {
+            "address_space": size(settings.limits.address_space),
+            "cpu_time": shown(settings.limits.cpu_time.map(print::duration)),
+            "open_files": shown(settings.limits.open_files),
+            "processes": shown(settings.limits.processes),
+            "file_size": size(settings.limits.file_size),
+        },
+        "working_directory": settings.working_directory.name(),
+        "landlock": settings.landlock.name(),
+        "landlock_for": settings.landlock_for.name(),
+    })
+}
+
 /// A value, or the word for none.
-pub(super) fn shown(value: Option<impl ToString>) -> String {
+fn shown(value: Option<impl ToString>) -> String {
     value.map_or_else(|| NONE.to_owned(), |value| value.to_string())
 }
 
-impl WorkingDirectory {
-    /// The word in the settings.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Rule => "rule",
-            Self::Empty => "empty",
-        }
-    }
-}
-
-impl LandlockUse {
-    /// The word in the settings.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::BestEffort => "best_effort",
-            Self::Required => "required",
-        }
-    }
-}
-
-impl LandlockFor {
-    /// The word in the settings.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Listed => "listed",
-            Self::All => "all",
-        }
-    }
+fn search_path(value: &Value) -> Option<String> {
+    text(value).filter(|path| path.split(':').all(|entry| entry.starts_with('/'))).map(str::to_owned)
 }

@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use hookd_json::Value as Json;
+use serde_json::json;
+
 use super::section::Section;
 
 /// What http handlers are sent with.
@@ -15,4 +18,8 @@ pub(super) fn http_handlers(mut section: Section<'_, '_>) -> HttpHandlerSettings
     let settings = HttpHandlerSettings { ca: section.path("ca", "a file in PEM, such as /etc/hookd/ca.crt") };
     section.end();
     settings
+}
+
+pub(super) fn tree(settings: &HttpHandlerSettings) -> Json {
+    json!({ "ca": settings.ca })
 }

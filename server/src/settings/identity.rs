@@ -4,17 +4,20 @@ mod pattern;
 
 use std::{collections::BTreeSet, net::IpAddr, path::PathBuf, time::Duration};
 
-use config::{Value, ValueKind};
+use config::ValueKind;
 use hookd_json::Value as Json;
 use hookd_rules::Format;
 use jsonwebtoken::Algorithm;
 use serde_json::json;
 use url::Url;
 
-use super::section::{
-    Section,
-    tables::{one_or_more, shown_value},
-    text,
+use super::{
+    section::{
+        Section,
+        tables::{one_or_more, shown_value},
+        text,
+    },
+    words::{Words, word_of},
 };
 use crate::model::{Grant, Labels, Permission, Permissions};
 
@@ -120,21 +123,12 @@ pub struct KeyServer {
     pub refresh: Duration,
 }
 
-impl Anonymous {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Loopback => "loopback",
-            Self::Allow => "allow",
-            Self::Deny => "deny",
-        }
-    }
-}
+const ANONYMOUS: &Words<Anonymous> =
+    &[("loopback", Anonymous::Loopback), ("allow", Anonymous::Allow), ("deny", Anonymous::Deny)];
 
 /// Reads `identity`.
 pub(super) fn identity(mut section: Section<'_, '_>) -> IdentitySettings {
-    let choices = [Anonymous::Loopback, Anonymous::Allow, Anonymous::Deny];
-    let choice = |value: &Value| choices.into_iter().find(|choice| text(value) == Some(choice.name()));
-    let anonymous = section.read("anonymous", choice, "loopback, allow or deny").unwrap_or_default();
+    let anonymous = section.word("anonymous", ANONYMOUS, Anonymous::default());
     let certificates = certificates(section.section("certificates"));
     let mut names = BTreeSet::new();
     let issuers = section.tables("issuers", ISSUERS, |section| issuer(section, &mut names)).unwrap_or_default();
@@ -186,7 +180,7 @@ pub(super) fn tree(settings: &IdentitySettings) -> Json {
     let texts = |patterns: &[NamePattern]| patterns.iter().map(|it| it.as_str().to_owned()).collect::<Vec<_>>();
     let labels = certificates.labels.iter().map(|(label, patterns)| (label.clone(), Json::from(texts(patterns))));
     json!({
-        "anonymous": anonymous.name(),
+        "anonymous": word_of(ANONYMOUS, *anonymous),
         "certificates": { "names": texts(&certificates.names), "labels": labels.collect::<Json>() },
         "issuers": issuers.iter().map(issuer_tree).collect::<Vec<_>>(),
         "tokens_file": tokens_file,

@@ -4,7 +4,7 @@ pub(super) mod tables;
 
 use std::{
     cell::RefCell,
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -91,7 +91,7 @@ impl<'r, 'o> Section<'r, 'o> {
         &mut self,
         key: &'static str,
         parse: impl FnOnce(&Value) -> Option<T>,
-        expected: Expected,
+        expected: &str,
     ) -> Option<T> {
         let value = self.take(key)?;
         let parsed = parse(&value);
@@ -148,20 +148,6 @@ impl<'r, 'o> Section<'r, 'o> {
             _ => None,
         };
         self.read(key, parse, expected)
-    }
-
-    /// The tables of the list at `key`.
-    pub(super) fn sections(&mut self, key: &'static str, expected: Expected) -> Vec<Section<'r, 'o>> {
-        let parse = |value: &Value| match &value.kind {
-            ValueKind::Array(items) => Some(items.clone()),
-            _ => None,
-        };
-        let items = self.read(key, parse, expected).unwrap_or_default();
-        items
-            .into_iter()
-            .enumerate()
-            .filter_map(|(index, item)| self.item(key, index, item, "a table of keys"))
-            .collect()
     }
 
     /// As [`Self::strings`], made absolute.
@@ -226,7 +212,7 @@ impl<'r, 'o> Section<'r, 'o> {
 
     /// Notes every key that nobody asked for.
     pub(super) fn end(self) {
-        for (key, value) in &self.table {
+        for (key, value) in self.table.iter().collect::<BTreeMap<_, _>>() {
             let near = self
                 .asked
                 .iter()
@@ -278,7 +264,7 @@ impl<'r, 'o> Section<'r, 'o> {
         self.table.remove(key).filter(|value| value.kind != ValueKind::Nil)
     }
 
-    fn refuse(&self, key: &str, value: &Value, expected: Expected) {
+    fn refuse(&self, key: &str, value: &Value, expected: &str) {
         self.problem(key, Some(value), &format!("{} is not {expected}", shown(value)));
     }
 }

@@ -10,8 +10,10 @@ use serde_json::{Map, json};
 use super::{
     identity::{check_label, is_label_value},
     section::{Section, text},
+    words::Words,
 };
 
+const MISSING_LABEL: &Words<MissingLabel> = &[("deny", MissingLabel::Deny), ("skip", MissingLabel::Skip)];
 const LABELS: &str = "a table of labels, such as { tenant: a }";
 const EXPRESSIONS: &str = "a list of requirements, such as [ { key: tenant, operator: In, values: [a, b] } ]";
 const OPERATORS: &str = "In, NotIn, Exists or DoesNotExist";
@@ -23,12 +25,7 @@ pub(super) fn selector(source: &mut Section<'_, '_>) -> Option<Arc<Selector>> {
     source.refuse_null("selector", EMPTY);
     let given = source.peek("selector").filter(|value| value.kind != ValueKind::Nil).cloned();
     let is_given = source.peek("missing_label").cloned();
-    let parse = |value: &Given| match text(value)? {
-        "deny" => Some(MissingLabel::Deny),
-        "skip" => Some(MissingLabel::Skip),
-        _ => None,
-    };
-    let missing_label = source.read("missing_label", parse, "deny or skip");
+    let missing_label = source.optional_word("missing_label", MISSING_LABEL);
     if given.is_none() && missing_label.is_some() {
         source.problem("missing_label", is_given.as_ref(), "has no effect without `selector`");
     }
@@ -99,11 +96,10 @@ fn labels(table: &mut Section<'_, '_>) -> Vec<Requirement> {
 fn expressions(table: &mut Section<'_, '_>) -> Vec<Requirement> {
     let key = spelling(table, "matchExpressions", "match_expressions");
     table.refuse_null(key, EMPTY);
-    let sections = table.sections(key, EXPRESSIONS);
-    sections.into_iter().filter_map(expression).collect()
+    table.tables(key, EXPRESSIONS, expression).unwrap_or_default()
 }
 
-fn expression(mut table: Section<'_, '_>) -> Option<Requirement> {
+fn expression(table: &mut Section<'_, '_>) -> Option<Requirement> {
     for key in ["key", "operator"] {
         if table.peek(key).is_none() {
             table.problem(key, None, "is missing, such as { key: tenant, operator: Exists }");
@@ -128,7 +124,6 @@ fn expression(mut table: Section<'_, '_>) -> Option<Requirement> {
         let message = if wants { "needs at least one value" } else { "takes no values" };
         table.problem("values", given.as_ref(), &format!("the operator `{}` {message}", operator.name()));
     }
-    table.end();
     (wants == has).then_some(Requirement { key: key?, operator })
 }
 

@@ -1,7 +1,9 @@
 mod audit;
 mod identity;
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
+
+use hookd_rules::{Mode, Permits, SourceSettings, Tier};
 
 use super::*;
 
@@ -26,6 +28,41 @@ fn defaults() -> Settings {
 #[track_caller]
 fn refused(text: &str, message: &str) {
     assert_eq!(read("s.yaml", text, &[]).unwrap_err(), message);
+}
+
+/// Adds a key that is in no table to `table` and to each table in it, by the name of the table.
+fn spoil(
+    table: &mut serde_json::Map<String, serde_json::Value>,
+    path: &str,
+    known: &mut BTreeMap<String, Vec<String>>,
+) {
+    let keys = table.keys().cloned().collect();
+    for (key, value) in table.iter_mut() {
+        // Their keys are the user's own.
+        if let (Some(table), false) = (value.as_object_mut(), key == "labels") {
+            spoil(table, &format!("{path}{key}."), known);
+        }
+    }
+    table.insert("_".repeat(40), 1.into());
+    known.insert(path.to_owned(), keys);
+}
+
+#[test]
+fn what_is_read_is_printed() {
+    let hookd_json::Value::Object(mut tree) = print::tree(&defaults()) else { panic!() };
+    let mut known = BTreeMap::new();
+    spoil(&mut tree, "", &mut known);
+    let expected = known.iter_mut().map(|(path, keys)| {
+        keys.sort();
+        let keys = keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+        format!("s.json: {path}{}: unknown key, known here: {keys}", "_".repeat(40))
+    });
+    let mut expected = expected.collect::<Vec<_>>();
+    let refused = read("s.json", &serde_json::Value::from(tree).to_string(), &[]).unwrap_err();
+    let mut refused = refused.lines().filter(|line| line.contains("unknown key")).collect::<Vec<_>>();
+    expected.sort();
+    refused.sort_unstable();
+    assert_eq!(refused, expected);
 }
 
 #[test]

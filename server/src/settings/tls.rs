@@ -3,10 +3,13 @@
 use std::path::PathBuf;
 
 use config::{Value, ValueKind};
+use hookd_json::Value as Json;
+use serde_json::json;
 
 use super::{
     Listen,
-    section::{Section, text},
+    section::Section,
+    words::{Words, word_of},
 };
 
 /// TLS of the TCP addresses that are listened on. What stands in the files is hot, the paths are not.
@@ -49,6 +52,9 @@ pub enum Plaintext {
     Allow,
 }
 
+const PLAINTEXT: &Words<Plaintext> = &[("loopback", Plaintext::Loopback), ("allow", Plaintext::Allow)];
+const CLIENT_CERTIFICATES: &Words<bool> = &[("required", true), ("optional", false)];
+
 impl TlsVersion {
     /// As it stands in settings and logs.
     #[must_use]
@@ -71,12 +77,7 @@ pub(super) fn transport(
     let asks = ["certificate", "key", "client_ca", "client_certificates"];
     let is_given = asks.iter().any(|key| section.peek(key).is_some_and(|value| value.kind != ValueKind::Nil));
     let tls = tls(section, is_given);
-    let parse = |value: &Value| match text(value)? {
-        "loopback" => Some(Plaintext::Loopback),
-        "allow" => Some(Plaintext::Allow),
-        _ => None,
-    };
-    let plaintext = top.read("plaintext", parse, "loopback or allow").unwrap_or(Plaintext::Loopback);
+    let plaintext = top.word("plaintext", PLAINTEXT, Plaintext::Loopback);
     let wide = listen.iter().find(|address| !address.is_local());
     if let (false, Plaintext::Loopback, Some(address)) = (is_given, plaintext, wide) {
         let message = format!(
@@ -92,12 +93,7 @@ fn tls(mut section: Section<'_, '_>, is_given: bool) -> Option<TlsSettings> {
     let key = path(&mut section, "key", "a path, such as /etc/hookd/tls/tls.key", is_given);
     let authorities = section.path("client_ca", "a path, such as /etc/hookd/tls/ca.crt");
     let asked = section.peek("client_certificates").cloned().filter(|value| value.kind != ValueKind::Nil);
-    let parse = |value: &Value| match text(value)? {
-        "required" => Some(true),
-        "optional" => Some(false),
-        _ => None,
-    };
-    let is_required = section.read("client_certificates", parse, "required or optional").unwrap_or(true);
+    let is_required = section.word("client_certificates", CLIENT_CERTIFICATES, true);
     if authorities.is_none() && asked.is_some() {
         let message = "needs tls.client_ca, the file of the authorities that issue them";
         section.problem("client_certificates", asked.as_ref(), message);
@@ -112,6 +108,23 @@ fn tls(mut section: Section<'_, '_>, is_given: bool) -> Option<TlsSettings> {
     section.end();
     let clients = authorities.map(|authorities| ClientCertificates { authorities, required: is_required });
     Some(TlsSettings { certificate: certificate?, key: key?, clients, min_version })
+}
+
+/// `tls` as it is read.
+pub(super) fn tree(tls: Option<&TlsSettings>) -> Json {
+    let clients = tls.and_then(|tls| tls.clients.as_ref());
+    json!({
+        "certificate": tls.map(|tls| &tls.certificate),
+        "key": tls.map(|tls| &tls.key),
+        "client_ca": clients.map(|clients| &clients.authorities),
+        "client_certificates": clients.map(|clients| word_of(CLIENT_CERTIFICATES, clients.required)),
+        "min_version": tls.map_or(TlsVersion::V1_3, |tls| tls.min_version).name(),
+    })
+}
+
+/// `plaintext` as it is read.
+pub(super) fn plaintext_word(plaintext: Plaintext) -> &'static str {
+    word_of(PLAINTEXT, plaintext)
 }
 
 fn path(

@@ -1,7 +1,5 @@
 //! Lists of tables, and tables whose keys are the user's own. In the environment both are written as JSON.
 
-use std::collections::BTreeSet;
-
 use config::{Map, Value, ValueKind};
 
 use super::{Expected, Section, shown, text};
@@ -21,15 +19,10 @@ impl<'r, 'o> Section<'r, 'o> {
         };
         let mut all = Vec::new();
         for (index, item) in items.into_iter().enumerate() {
-            let here = format!("{key}[{index}]");
-            let ValueKind::Table(table) = item.kind.clone() else {
-                self.refuse(&here, &item, expected);
-                continue;
-            };
-            let path = format!("{}{here}.", self.path);
-            let mut section = Section { reading: self.reading, path, table, asked: BTreeSet::new() };
-            all.extend(read(&mut section));
-            section.end();
+            if let Some(mut section) = self.item(key, index, item, "a table of keys") {
+                all.extend(read(&mut section));
+                section.end();
+            }
         }
         Some(all)
     }
