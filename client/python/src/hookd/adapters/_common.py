@@ -25,6 +25,27 @@ AnySession: TypeAlias = "Session | AsyncSession"
 OnDecision: TypeAlias = "Callable[[Decision], object] | None"
 """Is given each decision, for its texts for the person, its results and what was downgraded."""
 
+IN_A_LOOP = {
+    "PreToolUse": (
+        Capability.ASK,
+        Capability.DEFER,
+        Capability.BLOCK,
+        Capability.MODIFY_PARAMS,
+        Capability.ADDITIONAL_CONTEXT,
+        Capability.HALT,
+    ),
+    "PostToolUse": (
+        Capability.BLOCK,
+        Capability.MODIFY_RESULT,
+        Capability.ADDITIONAL_CONTEXT,
+        Capability.HALT,
+    ),
+    "PostToolUseFailure": (Capability.BLOCK, Capability.ADDITIONAL_CONTEXT, Capability.HALT),
+    "UserPromptSubmit": (Capability.BLOCK, Capability.ADDITIONAL_CONTEXT, Capability.HALT),
+    "Stop": (Capability.FORCE_CONTINUE, Capability.HALT),
+}
+"""What a loop can carry out on each event whose tools and messages an adapter has in its hands."""
+
 
 class Asker:
     """Asks for a framework: each event goes with what the framework can carry out on it, and no more than the session

@@ -27,9 +27,10 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.genai import types
 
 from hookd._gate import Ask, Continue, Gate, Halt, Refuse, Run, Suspend
-from hookd._request import ABSENT, Capability
+from hookd._request import ABSENT
 from hookd._tools import AgentHalted
 from hookd.adapters._common import (
+    IN_A_LOOP,
     AnySession,
     Asker,
     OnDecision,
@@ -46,26 +47,6 @@ from hookd.adapters._common import (
     took,
 )
 
-CAN = {
-    "PreToolUse": (
-        Capability.ASK,
-        Capability.DEFER,
-        Capability.BLOCK,
-        Capability.MODIFY_PARAMS,
-        Capability.ADDITIONAL_CONTEXT,
-        Capability.HALT,
-    ),
-    "PostToolUse": (
-        Capability.BLOCK,
-        Capability.MODIFY_RESULT,
-        Capability.ADDITIONAL_CONTEXT,
-        Capability.HALT,
-    ),
-    "PostToolUseFailure": (Capability.BLOCK, Capability.ADDITIONAL_CONTEXT, Capability.HALT),
-    "UserPromptSubmit": (Capability.BLOCK, Capability.ADDITIONAL_CONTEXT, Capability.HALT),
-    "Stop": (Capability.FORCE_CONTINUE, Capability.HALT),
-}
-"""What it can carry out on each event."""
 
 @dataclass
 class _Call:
@@ -81,7 +62,7 @@ class HookdPlugin(BasePlugin):
     def __init__(self, session: AnySession, *, name: str = "hookd", on_decision: OnDecision = None) -> None:
         """A plugin that asks in this session; `on_decision` is given each decision."""
         super().__init__(name=name)
-        self._asker = Asker(session, "google-adk", CAN, on_decision)
+        self._asker = Asker(session, "google-adk", IN_A_LOOP, on_decision)
         self._running: dict[tuple[str, str], _Call] = {}
         self._refused: dict[str, str] = {}
         self._go_on: set[str] = set()

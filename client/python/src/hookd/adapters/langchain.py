@@ -32,8 +32,9 @@ from langgraph.types import Command, interrupt
 from typing_extensions import NotRequired
 
 from hookd._gate import Ask, Continue, Gate, Halt, Refuse, Run, Suspend
-from hookd._request import ABSENT, Capability
+from hookd._request import ABSENT
 from hookd.adapters._common import (
+    IN_A_LOOP,
     AnySession,
     Asker,
     OnDecision,
@@ -49,27 +50,6 @@ from hookd.adapters._common import (
     text_of,
     took,
 )
-
-CAN = {
-    "PreToolUse": (
-        Capability.ASK,
-        Capability.DEFER,
-        Capability.BLOCK,
-        Capability.MODIFY_PARAMS,
-        Capability.ADDITIONAL_CONTEXT,
-        Capability.HALT,
-    ),
-    "PostToolUse": (
-        Capability.BLOCK,
-        Capability.MODIFY_RESULT,
-        Capability.ADDITIONAL_CONTEXT,
-        Capability.HALT,
-    ),
-    "PostToolUseFailure": (Capability.BLOCK, Capability.ADDITIONAL_CONTEXT, Capability.HALT),
-    "UserPromptSubmit": (Capability.BLOCK, Capability.ADDITIONAL_CONTEXT, Capability.HALT),
-    "Stop": (Capability.FORCE_CONTINUE, Capability.HALT),
-}
-"""What it can carry out on each event."""
 
 
 class HookdState(AgentState[Any]):
@@ -99,7 +79,7 @@ class HookdMiddleware(AgentMiddleware[HookdState, Any, Any]):
     def __init__(self, session: AnySession, *, on_decision: OnDecision = None) -> None:
         """A middleware that asks in this session; `on_decision` is given each decision."""
         super().__init__()
-        self._asker = Asker(session, "langchain", CAN, on_decision)
+        self._asker = Asker(session, "langchain", IN_A_LOOP, on_decision)
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
         """Asks before and after a tool runs."""

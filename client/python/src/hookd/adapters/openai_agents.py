@@ -46,6 +46,7 @@ from hookd._json import Json
 from hookd._request import ABSENT, Capability
 from hookd._tools import AgentHalted
 from hookd.adapters._common import (
+    IN_A_LOOP,
     AnySession,
     Asker,
     OnDecision,
@@ -62,26 +63,8 @@ from hookd.adapters._common import (
     took,
 )
 
-CAN = {
-    "PreToolUse": (
-        Capability.ASK,
-        Capability.DEFER,
-        Capability.BLOCK,
-        Capability.MODIFY_PARAMS,
-        Capability.ADDITIONAL_CONTEXT,
-        Capability.HALT,
-    ),
-    "PostToolUse": (
-        Capability.BLOCK,
-        Capability.MODIFY_RESULT,
-        Capability.ADDITIONAL_CONTEXT,
-        Capability.HALT,
-    ),
-    "PostToolUseFailure": (Capability.HALT,),
-    "UserPromptSubmit": (Capability.BLOCK, Capability.ADDITIONAL_CONTEXT, Capability.HALT),
-    "Stop": (Capability.FORCE_CONTINUE, Capability.HALT),
-}
-"""What it can carry out on each event."""
+CAN = {**IN_A_LOOP, "PostToolUseFailure": (Capability.HALT,)}
+"""What it can carry out: its tools answer errors themselves, or end the run."""
 
 # Gates that wait for their call, which comes at once unless the run is cut there.
 _WAITING = 1024

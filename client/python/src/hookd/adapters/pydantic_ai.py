@@ -26,8 +26,9 @@ from pydantic_ai.messages import ModelRequest, ModelResponse, ToolReturn, UserPr
 from pydantic_graph import End
 
 from hookd._gate import Ask, Continue, Gate, Halt, Refuse, Run, Suspend
-from hookd._request import ABSENT, Capability
+from hookd._request import ABSENT
 from hookd.adapters._common import (
+    IN_A_LOOP,
     AnySession,
     Asker,
     OnDecision,
@@ -44,27 +45,6 @@ from hookd.adapters._common import (
     text_of,
     took,
 )
-
-CAN = {
-    "PreToolUse": (
-        Capability.ASK,
-        Capability.DEFER,
-        Capability.BLOCK,
-        Capability.MODIFY_PARAMS,
-        Capability.ADDITIONAL_CONTEXT,
-        Capability.HALT,
-    ),
-    "PostToolUse": (
-        Capability.BLOCK,
-        Capability.MODIFY_RESULT,
-        Capability.ADDITIONAL_CONTEXT,
-        Capability.HALT,
-    ),
-    "PostToolUseFailure": (Capability.BLOCK, Capability.ADDITIONAL_CONTEXT, Capability.HALT),
-    "UserPromptSubmit": (Capability.BLOCK, Capability.ADDITIONAL_CONTEXT, Capability.HALT),
-    "Stop": (Capability.FORCE_CONTINUE, Capability.HALT),
-}
-"""What it can carry out on each event."""
 
 
 @dataclass
@@ -84,7 +64,7 @@ class Hookd(AbstractCapability[Any]):
 
     def __init__(self, session: AnySession, *, on_decision: OnDecision = None) -> None:
         """A capability that asks in this session; `on_decision` is given each decision."""
-        self._asker = Asker(session, "pydantic-ai", CAN, on_decision)
+        self._asker = Asker(session, "pydantic-ai", IN_A_LOOP, on_decision)
         self._run = _Run()
 
     def get_ordering(self) -> CapabilityOrdering:
