@@ -22,8 +22,8 @@
 //! [`Workers`] are programs that stay: started once, asked line by line, with the same rules for their groups.
 //!
 //! Read on in this order: `runner` (what callers use) → `place` (the cap, the queue) → `process` (one program) → `scratch`
-//! (its own directory) → `removal` (of that) → `pipes` → `group` (signals, reaping) → `members` (who is in a group) → `orphans` (who reaps
-//! what); and `workers` (a pool) → `worker` (one of them).
+//! (its own directory) → `removal` (of that) → `pipes` → `group` (signals, reaping) → `members` (who is in a group) →
+//! `orphans` (who reaps what); and `workers` (a pool) → `worker` (one of them).
 
 mod group;
 mod members;
