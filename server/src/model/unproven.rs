@@ -16,6 +16,9 @@ pub enum Unproven {
     /// The token is not signed with any of the issuer's keys, as far as they are known.
     #[error("the token is signed with a key that its issuer does not have")]
     UnknownKey,
+    /// The token does not name its key, and more than one of the issuer's fits its algorithm.
+    #[error("the token does not say which of its issuer's keys it is signed with (its header has no `kid`)")]
+    KeyNotNamed,
     /// The issuer's keys could not be had yet.
     #[error("the keys of the token's issuer could not be had yet")]
     NoKeys,
@@ -65,6 +68,7 @@ impl Unproven {
             Self::UnknownToken => ("unknown_token", "UNKNOWN_TOKEN"),
             Self::UnknownIssuer => ("unknown_issuer", "UNKNOWN_ISSUER"),
             Self::UnknownKey => ("unknown_key", "UNKNOWN_KEY"),
+            Self::KeyNotNamed => ("key_not_named", "KEY_NOT_NAMED"),
             Self::NoKeys => ("no_keys", "NO_KEYS"),
             Self::Algorithm => ("algorithm", "ALGORITHM"),
             Self::Signature => ("signature", "SIGNATURE"),
@@ -90,6 +94,7 @@ mod tests {
             Unproven::UnknownToken,
             Unproven::UnknownIssuer,
             Unproven::UnknownKey,
+            Unproven::KeyNotNamed,
             Unproven::NoKeys,
             Unproven::Algorithm,
             Unproven::Signature,

@@ -147,10 +147,7 @@ impl Issuer {
         if keys.is_empty() {
             return Err(Unproven::NoKeys);
         }
-        let mut candidates = keys.candidates(said.algorithm, said.kid.as_deref()).peekable();
-        if candidates.peek().is_none() {
-            return Err(Unproven::UnknownKey);
-        }
+        let mut candidates = keys.candidates(said.algorithm, said.kid.as_deref())?;
         if !candidates.any(|key| token::is_signed(token, said.algorithm, &key)) {
             return Err(Unproven::Signature);
         }

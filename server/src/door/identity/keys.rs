@@ -5,6 +5,8 @@ use jsonwebtoken::{
     jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse},
 };
 
+use crate::model::Unproven;
+
 /// Largest key set, in bytes, and most keys of one.
 pub(super) const MAX_BYTES: usize = 1 << 20;
 const MAX_KEYS: usize = 256;
@@ -53,11 +55,24 @@ impl KeySet {
         self.keys.is_empty()
     }
 
-    /// The keys that a token may be signed with whose header names this algorithm and key. Without a name any will do.
-    pub(super) fn candidates(&self, algorithm: Algorithm, kid: Option<&str>) -> impl Iterator<Item = DecodingKey> {
+    /// The keys that a token may be signed with whose header names this algorithm and key. Without a name it is the only
+    /// one that fits the algorithm: trying all of them would let one token cost hundreds of checks.
+    ///
+    /// # Errors
+    /// [`Unproven::UnknownKey`] where there is none, [`Unproven::KeyNotNamed`] where a name would have to say which.
+    pub(super) fn candidates(
+        &self,
+        algorithm: Algorithm,
+        kid: Option<&str>,
+    ) -> Result<impl Iterator<Item = DecodingKey>, Unproven> {
         let named = move |key: &&Key| kid.is_none_or(|kid| key.jwk.common.key_id.as_deref() == Some(kid));
-        let fits = self.keys.iter().filter(move |key| key.algorithms.contains(&algorithm));
-        fits.filter(named).filter_map(|key| DecodingKey::from_jwk(&key.jwk).ok())
+        let fitting = self.keys.iter().filter(move |key| key.algorithms.contains(&algorithm)).filter(named);
+        match fitting.clone().count() {
+            0 => return Err(Unproven::UnknownKey),
+            2.. if kid.is_none() => return Err(Unproven::KeyNotNamed),
+            _ => {}
+        }
+        Ok(fitting.filter_map(|key| DecodingKey::from_jwk(&key.jwk).ok()))
     }
 }
 
@@ -117,13 +132,30 @@ mod tests {
         let wrong_algorithm = with(ec("hs"), "alg", "HS256");
         let p521 = with(ec("p521"), "crv", "P-521");
         let set = parsed(json!([ec("a"), rsa, secret, strange, for_encryption, wrong_algorithm, p521, 1])).unwrap();
-        let found = |algorithm, kid| set.candidates(algorithm, kid).count();
+        let found = |algorithm, kid| set.candidates(algorithm, kid).map_or(0, Iterator::count);
         assert_eq!(set.keys.len(), 2);
         assert_eq!((found(Algorithm::ES256, Some("a")), found(Algorithm::RS256, Some("a"))), (1, 0));
         assert_eq!((found(Algorithm::RS512, Some("r")), found(Algorithm::ES256, None)), (1, 1));
         for algorithm in [Algorithm::HS256, Algorithm::HS384, Algorithm::HS512] {
             assert_eq!(found(algorithm, None), 0);
         }
+    }
+
+    #[test]
+    fn a_token_that_names_no_key_has_to_be_signed_with_the_only_one_that_fits() {
+        let found = |set: &KeySet, algorithm, kid| set.candidates(algorithm, kid).map(Iterator::count);
+        let p384 = json!({ "kty": "EC", "crv": "P-384", "x": "A".repeat(64), "y": "A".repeat(64) });
+        let one_of_each = parsed(json!([ec("a"), p384])).unwrap();
+        assert_eq!(found(&one_of_each, Algorithm::ES256, None), Ok(1));
+        assert_eq!(found(&one_of_each, Algorithm::ES384, None), Ok(1));
+        assert_eq!(found(&one_of_each, Algorithm::RS256, None), Err(Unproven::UnknownKey));
+        let two = parsed(json!([ec("a"), ec("b")])).unwrap();
+        assert_eq!(found(&two, Algorithm::ES256, None), Err(Unproven::KeyNotNamed));
+        assert_eq!(found(&two, Algorithm::ES256, Some("b")), Ok(1));
+        assert_eq!(found(&two, Algorithm::ES256, Some("")), Err(Unproven::UnknownKey));
+        // A name that stands twice is the issuer's doing.
+        let same_name = parsed(json!([ec("a"), with(ec("a"), "x", &format!("B{}", "A".repeat(42)))])).unwrap();
+        assert_eq!(found(&same_name, Algorithm::ES256, Some("a")), Ok(2));
     }
 
     #[test]

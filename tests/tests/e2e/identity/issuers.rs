@@ -162,6 +162,23 @@ async fn a_token_signed_with_an_old_key_is_refused_after_rotation_and_one_with_a
 }
 
 #[tokio::test]
+async fn a_token_that_names_no_key_counts_only_where_one_key_fits() {
+    let (old, new) = (SigningKey::new("old"), SigningKey::new("new"));
+    let server = KeyServer::start(&[&old]).await;
+    let hookd = closed().settings(issuer(&server.url(), json!({}))).start().await;
+    let nameless = |key: &SigningKey| key.token_with_header(&json!({ "alg": "ES256" }), &claims(json!({})));
+    assert_eq!(asked(&hookd, &nameless(&old)).await, Ok("of-a".to_owned()));
+    assert_eq!(asked(&hookd, &nameless(&new)).await, unauthenticated("SIGNATURE"));
+    server.has(&[&old, &new]);
+    // Has the keys asked for.
+    assert_eq!(asked(&hookd, &new.token(&claims(json!({})))).await, Ok("of-a".to_owned()));
+    for key in [&old, &new] {
+        assert_eq!(asked(&hookd, &nameless(key)).await, unauthenticated("KEY_NOT_NAMED"));
+        assert_eq!(asked(&hookd, &key.token(&claims(json!({})))).await, Ok("of-a".to_owned()));
+    }
+}
+
+#[tokio::test]
 async fn keys_are_looked_at_again_and_again() {
     let (old, new) = (SigningKey::new("old"), SigningKey::new("new"));
     let server = KeyServer::start(&[&old, &new]).await;
