@@ -290,6 +290,12 @@ impl Rule {
         }
     }
 
+    /// Whether its caller could forge what it gives to its own good: a central rule whose command the caller runs.
+    #[must_use]
+    pub fn is_forgeable(&self) -> bool {
+        self.run_on == RunOn::Agent && self.tier.is_central()
+    }
+
     /// Whether the rule is waited for and its answer counts.
     #[must_use]
     pub fn decides(&self) -> bool {

@@ -136,6 +136,14 @@ fn what_a_handler_speaks_and_where_it_runs() {
             format!("{{\"hooks\": [{{\"event\": \"PreToolUse\", \"handler\": {handler},\n\"{key}\": \"{value}\"}}]}}");
         check(&text, &problems.iter().map(String::as_str).collect::<Vec<_>>());
     }
+    let last = at("final", 28, "`final` has no effect on a central rule that runs on the agent's side");
+    let problems = [at("runOn", 10, forged), last].concat();
+    check(
+        &format!(
+            "{{\"hooks\": [{{\"event\": \"PreToolUse\", \"handler\": {command},\n\"runOn\": \"agent\", \"final\": true}}]}}"
+        ),
+        &problems.iter().map(String::as_str).collect::<Vec<_>>(),
+    );
     check_handler(
         "Stop",
         "{\"type\": \"http\", \"url\": \"http://a/\", \"protocol\": \"native\"}",

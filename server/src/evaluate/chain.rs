@@ -300,7 +300,8 @@ impl<'a, H: Handlers> Chain<'a, H> {
             Verdict::Ask | Verdict::Defer => true,
             Verdict::None | Verdict::Block => false,
         };
-        if rule.is_final && explicit && !recheck {
+        // A question that the caller made up must not keep a block from being asked for.
+        if rule.is_final && explicit && !recheck && !rule.is_forgeable() {
             self.closed_below = Some(rule.tier);
         }
     }
@@ -339,10 +340,19 @@ impl<'a, H: Handlers> Chain<'a, H> {
     /// Law 12: the tier's last outcome, if it is `wanted`, where no rule of it or of a tier above gave a verdict.
     fn apply_default(&mut self, tier: Tier, wanted: impl Fn(Verdict) -> bool) {
         let Some((index, default)) = select::default_of(self.policy, tier, self.trigger) else { return };
-        let by_rule =
-            |vote: &Vote| vote.tier >= tier && !matches!(vote.voter, Voter::Default(_)) && self.counts_now(vote);
+        let by_rule = |vote: &Vote| vote.tier >= tier && self.is_by_rule(vote) && self.counts_now(vote);
         if wanted(default.verdict) && !self.walked.votes.iter().any(by_rule) {
             self.vote(default.verdict, tier, Voter::Default(index));
+        }
+    }
+
+    /// Whether a vote is that of a rule, and none that the caller could have made up in the place of a default.
+    fn is_by_rule(&self, vote: &Vote) -> bool {
+        match vote.voter {
+            Voter::Default(_) => false,
+            Voter::Rule(result) | Voter::Failure(result) => {
+                self.walked.results.get(result).is_some_and(|result| !result.rule.is_forgeable())
+            }
         }
     }
 

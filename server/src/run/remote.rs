@@ -14,7 +14,7 @@ use super::{
     input::{self, Asked},
     output::Expect,
 };
-use crate::model::{Answer, Failed, Failure, Ran, Rule, Trigger, Verdict};
+use crate::model::{Answer, Event, Failed, Failure, Ran, Rule, Trigger, Verdict};
 
 /// What is in a message beside input, directory, arguments and variables, in bytes; ids are shorter.
 const MESSAGE_ROOM: usize = 4096;
@@ -114,8 +114,8 @@ impl<H: Handlers> Remote<H> {
             Err(_) => return Err(Failed::timed_out(granted)),
         };
         let mut ran = command::ran(ended?, granted, &expect);
-        if rule.tier.is_central() {
-            without_consent(&mut ran);
+        if rule.is_forgeable() {
+            without_consent(&mut ran, trigger.event);
         }
         Ok(ran)
     }
@@ -192,8 +192,9 @@ pub(super) fn unsupported() -> Failed {
     )
 }
 
-/// Takes from a central rule's answer what its caller could forge to its own good: an ALLOW, and any rewrite.
-fn without_consent(ran: &mut Ran) {
+/// Takes from a central rule's answer what its caller could forge to its own good: an ALLOW, any rewrite, and where a block
+/// makes the agent go on, a halt, which would outrank it (law 13).
+fn without_consent(ran: &mut Ran, event: &Event) {
     let Ok(said) = &mut ran.said else { return };
     let answer: &mut Answer = Arc::make_mut(said);
     let mut dropped = Vec::new();
@@ -203,6 +204,9 @@ fn without_consent(ran: &mut Ran) {
     }
     if answer.modified_params.take().is_some() | answer.modified_result.take().is_some() {
         dropped.push("rewrite dropped");
+    }
+    if event.is_stop_like() && answer.halt.take().is_some() {
+        dropped.push("halt dropped");
     }
     if !answer.event_output.is_empty() {
         answer.event_output.clear();

@@ -265,9 +265,10 @@ impl<'n> Site<'n> {
                 self.warn_if_set(key, issues, "does not count while the rule is in shadow mode");
             }
         }
-        if rule.run_on == RunOn::Agent && rule.tier.is_central() {
+        if rule.is_forgeable() {
             let message = "the caller could forge what this rule gives: it never allows or rewrites";
             self.warning("runOn", issues, message);
+            self.warn_if_set("final", issues, "has no effect on a central rule that runs on the agent's side");
         }
         if rule.on_error == Some(OnError::Block)
             && let Some(event) = rule.events.iter().find(|event| known(event).is_stop_like())

@@ -195,6 +195,58 @@ async fn a_central_rule_that_runs_on_the_agents_side_can_block_and_neither_allow
 }
 
 #[tokio::test]
+async fn what_a_caller_makes_up_for_a_central_rule_keeps_neither_a_guard_nor_a_default_nor_a_block_from_counting() {
+    let asks = || json!({ "decision": "ask", "reason": "sure?" });
+    let listed = json!([{ "event": "PreToolUse", "verdict": "block", "reason": "not on the list" }]);
+    let guard = rule("guard", "PreToolUse", decide(json!({ "verdict": "block", "reason": "no" })));
+    let below_final = Hookd::builder()
+        .managed(json!([for_the_agent("m", json!({ "final": true }))]))
+        .team(json!([guard]))
+        .start()
+        .await;
+    let before_default = Hookd::builder()
+        .file(
+            "managed/hooks.json",
+            &json!({ "hooks": [for_the_agent("m", json!({}))], "defaults": listed }).to_string(),
+        )
+        .start()
+        .await;
+    let go_on = rule("go-on", "Stop", decide(json!({ "verdict": "block", "reason": "tests are red" })));
+    let at_the_end = Hookd::builder()
+        .managed(json!([with(for_the_agent("m", json!({})), json!({ "event": "Stop" })), go_on]))
+        .start()
+        .await;
+    for (hookd, request, forged, expected) in [
+        (
+            below_final,
+            bash("ls"),
+            asks(),
+            json!({ "verdict": "block", "reason": "no", "decidedBy": "rule team/guard",
+                    "results": ["managed/m ask", "team/guard block"], "considered": 2, "matched": 2 }),
+        ),
+        (
+            before_default,
+            bash("ls"),
+            asks(),
+            json!({ "verdict": "block", "reason": "not on the list", "decidedBy": "default managed",
+                    "results": ["managed/m ask"], "considered": 1, "matched": 1 }),
+        ),
+        (
+            at_the_end,
+            event("Stop"),
+            json!({ "halt": true, "haltReason": "enough" }),
+            json!({ "verdict": "block", "reason": "tests are red", "decidedBy": "rule managed/go-on",
+                    "results": ["managed/m none", "managed/go-on block"], "considered": 2, "matched": 2 }),
+        ),
+    ] {
+        let mut caller = Caller::start(&hookd, request, &[]).await;
+        let command = caller.command().await;
+        caller.answer(command.command_id, forged);
+        assert_eq!(said(&caller.response().await), expected);
+    }
+}
+
+#[tokio::test]
 async fn on_plain_trigger_a_rule_for_the_agents_side_fails_unsupported() {
     let hookd = Hookd::builder()
         .managed(json!([for_the_agent("m", json!({ "onError": "allow" }))]))
