@@ -12,7 +12,6 @@ use std::{
 use arc_swap::ArcSwap;
 pub use hookd_rules::{Catalog, LoadSettings, Problem, Severity, Source};
 use hookd_rules::{Load, Memory, SourceState};
-use tokio::sync::watch as channel;
 
 pub use self::watch::{Watch, WatchTimes};
 
@@ -52,7 +51,6 @@ pub struct ReloadStats {
 struct Shared {
     read_settings: Box<ReadSettings>,
     current: ArcSwap<Catalog>,
-    revision: channel::Sender<Arc<str>>,
     /// Held while a load runs: one after another.
     loading: Mutex<Memory>,
     state: Mutex<State>,
@@ -80,7 +78,6 @@ impl Live {
         let live = Self(Arc::new(Shared {
             read_settings: Box::new(read_settings),
             current: ArcSwap::default(),
-            revision: channel::Sender::default(),
             loading: Mutex::default(),
             state: Mutex::new(state),
         }));
@@ -92,12 +89,6 @@ impl Live {
     #[must_use]
     pub fn current(&self) -> Arc<Catalog> {
         self.0.current.load_full()
-    }
-
-    /// Follows the revision in force.
-    #[must_use]
-    pub fn subscribe(&self) -> channel::Receiver<Arc<str>> {
-        self.0.revision.subscribe()
     }
 
     /// Counts of loads.
@@ -205,7 +196,6 @@ impl Shared {
             Some(catalog) => {
                 let revision = Arc::clone(&catalog.revision);
                 self.current.store(Arc::new(catalog));
-                self.revision.send_replace(Arc::clone(&revision));
                 revision
             }
             None => Arc::clone(&before),

@@ -5,4 +5,4 @@ mod context;
 mod response;
 
 pub use context::request;
-pub use response::{Names, answer, embedded, tier, word, word_of};
+pub use response::{Names, answer, tier, word, word_of};

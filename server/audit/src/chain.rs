@@ -33,12 +33,6 @@ impl Chain {
         self.last = Hash::of(out.get(start..).unwrap_or_default());
         let _ = writeln!(out, r#","hash":"{}"}}"#, self.last);
     }
-
-    /// How many records there are.
-    #[must_use]
-    pub fn seq(&self) -> u64 {
-        self.seq
-    }
 }
 
 /// Adds the field `name` with a text to a record.

@@ -7,7 +7,7 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, L
 use crate::{
     facts::CLAIMED,
     functions::{FUNCTIONS, Function, Style, check_literal},
-    references::{References, VARIABLES, Variable},
+    variable::{VARIABLES, Variable},
 };
 
 /// The type of a value, where it is known.
@@ -58,28 +58,22 @@ pub(crate) struct Fault {
     pub(crate) message: String,
 }
 
-/// What a checked expression uses.
-pub(crate) struct Summary {
-    pub(crate) references: References,
-}
-
 /// Names of CEL's types, which are values too: `type(x) == string`.
 const TYPES: [&str; 10] = ["bool", "bytes", "double", "dyn", "int", "list", "map", "null_type", "string", "uint"];
 
 /// Checks a whole expression.
-pub(crate) fn check(tree: &IdedExpr, wanted: Wanted) -> Result<Summary, Fault> {
-    let mut checker = Checker { local: Vec::new(), references: References::default() };
+pub(crate) fn check(tree: &IdedExpr, wanted: Wanted) -> Result<(), Fault> {
+    let mut checker = Checker { local: Vec::new() };
     let kind = checker.kind(tree)?;
     if wanted == Wanted::Boolean && !kind.fits(Kind::Bool) {
         return fault(tree, format!("a condition must be a boolean, this is {}", kind.noun()));
     }
-    Ok(Summary { references: checker.references })
+    Ok(())
 }
 
 struct Checker<'t> {
     /// Variables of the macros around the node.
     local: Vec<&'t str>,
-    references: References,
 }
 
 impl<'t> Checker<'t> {
@@ -125,7 +119,6 @@ impl<'t> Checker<'t> {
             return Ok(Kind::Any);
         }
         if let Some(variable) = Variable::named(name) {
-            self.references.insert(variable);
             return Ok(variable_kind(variable));
         }
         if TYPES.contains(&name) {

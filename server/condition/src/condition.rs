@@ -3,7 +3,7 @@ use std::sync::Arc;
 use hookd_json::Value;
 
 use crate::{
-    ConditionError, EvaluationError, Facts, References, Variable,
+    ConditionError, EvaluationError, Facts,
     check::Wanted,
     group,
     native::{Given, Test, lower, lower_value},
@@ -12,17 +12,16 @@ use crate::{
 
 /// A checked condition: `when` of a rule. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Condition(Arc<Inner<Test>>);
+pub struct Condition(Arc<Inner>);
 
 /// A checked expression that gives a JSON value: `{"expr": "…"}` in a rewrite. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Expression(Arc<Inner<Given>>);
+pub struct Expression(Arc<Given>);
 
 #[derive(Debug)]
-struct Inner<P> {
+struct Inner {
     text: Box<str>,
-    references: References,
-    program: P,
+    program: Test,
 }
 
 impl Condition {
@@ -32,29 +31,15 @@ impl Condition {
     /// The first thing that is wrong with it, and where: syntax, an unknown variable or function, a type that can
     /// never be right, a pattern that does not compile, or one of the limits of this crate.
     pub fn compile(text: &str) -> Result<Self, ConditionError> {
-        let (tree, summary) = parse(text, Wanted::Boolean)?;
+        let tree = parse(text, Wanted::Boolean)?;
         let program = lower(tree).map_err(|message| ConditionError::at(text, 0, message))?;
-        Ok(Self(Arc::new(Inner { text: text.into(), references: summary.references, program })))
+        Ok(Self(Arc::new(Inner { text: text.into(), program })))
     }
 
     /// The text that it was made from.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.0.text
-    }
-
-    /// The variables that it mentions.
-    #[must_use]
-    pub fn references(&self) -> References {
-        self.0.references
-    }
-
-    /// The values outside of which `variable` makes it false, whatever the rest of the call is; `None` where the text
-    /// does not plainly say so. `tool == 'Bash' && …` requires `Bash` of [`Variable::Tool`]. A call that has another
-    /// value need not be evaluated: the condition is false for it and no failure.
-    #[must_use]
-    pub fn required(&self, variable: Variable) -> Option<Vec<&str>> {
-        self.0.program.required(variable)
     }
 
     /// Whether it is evaluated without the interpreter, and so within microseconds on a call of the usual size.
@@ -86,21 +71,9 @@ impl Expression {
     /// # Errors
     /// As [`Condition::compile`], but the value may be of any type.
     pub fn compile(text: &str) -> Result<Self, ConditionError> {
-        let (tree, summary) = parse(text, Wanted::Value)?;
+        let tree = parse(text, Wanted::Value)?;
         let program = lower_value(tree).map_err(|message| ConditionError::at(text, 0, message))?;
-        Ok(Self(Arc::new(Inner { text: text.into(), references: summary.references, program })))
-    }
-
-    /// The text that it was made from.
-    #[must_use]
-    pub fn text(&self) -> &str {
-        &self.0.text
-    }
-
-    /// The variables that it mentions.
-    #[must_use]
-    pub fn references(&self) -> References {
-        self.0.references
+        Ok(Self(Arc::new(program)))
     }
 
     /// Its value for a call.
@@ -109,6 +82,6 @@ impl Expression {
     /// It has no value for this call, or one that JSON cannot hold (bytes, types, maps with keys that are no
     /// strings): a failure of the rule.
     pub fn evaluate(&self, facts: &mut Facts<'_>) -> Result<Value, EvaluationError> {
-        self.0.program.value(facts)
+        self.0.value(facts)
     }
 }

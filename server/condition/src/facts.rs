@@ -7,7 +7,7 @@ use std::{
 
 use hookd_json::{Json, Members};
 
-use crate::{EvaluationError, functions::ShellTexts, references::Variable};
+use crate::{EvaluationError, functions::ShellTexts, variable::Variable};
 
 /// One form of one call, borrowed. Texts that the call does not have are `None`, or empty in [`Claimed`].
 #[derive(Debug, Clone, Copy)]

@@ -18,7 +18,7 @@ use self::{
     functions::{Constant, Meter},
     values::{from_json, to_json},
 };
-use crate::{EvaluationError, Facts, facts, references::Variable};
+use crate::{EvaluationError, Facts, facts, variable::Variable};
 
 static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let mut environment = Env::default().with_optional_support(false).with_stdlib();

@@ -57,10 +57,10 @@
 //! The common shapes are lowered to native tests over the parsed call (`native`); only the rest runs through cel's
 //! interpreter (`interpret`), each such part for itself, and a property test holds the two equal. [`Facts`] parse a text
 //! of the call once, when the first expression asks. [`Condition::share_patterns`] finds many patterns on one field in
-//! one pass, and [`Condition::required`] tells for which calls a condition need not be asked at all.
+//! one pass.
 
 mod error;
-mod references;
+mod variable;
 mod facts;
 mod condition;
 mod parse;
@@ -78,5 +78,4 @@ pub use self::{
     error::{ConditionError, EvaluationError},
     facts::{Call, Claimed, Facts},
     permission::{PermissionError, PermissionRule, RENAMED_TOOLS},
-    references::{References, Variable},
 };

@@ -20,7 +20,7 @@ use crate::{
     interpret::Interpreted,
     number::{Numeric, numeric, unfit},
     pattern::Pattern,
-    references::Variable,
+    variable::Variable,
 };
 
 /// A part that is true or false.
@@ -371,37 +371,6 @@ impl Test {
             Self::All(tests) | Self::Any(tests) => tests.iter().all(Self::is_native),
             Self::Choice(tests) => tests.iter().all(Self::is_native),
             _ => true,
-        }
-    }
-
-    /// The strings outside of which `variable` makes the condition false, whatever the rest of it says.
-    pub(crate) fn required(&self, variable: Variable) -> Option<Vec<&str>> {
-        match self {
-            Self::Equal(pair) => match &**pair {
-                [Operand::Variable(found), Operand::Literal(Literal::Text(text))]
-                | [Operand::Literal(Literal::Text(text)), Operand::Variable(found)]
-                    if *found == variable =>
-                {
-                    Some(vec![text])
-                }
-                _ => None,
-            },
-            Self::InLiterals(Operand::Variable(found), literals) if *found == variable => {
-                // What is no string is never equal to one, and `null` would be a call without the variable.
-                let null = literals.contains(&Literal::Null);
-                let texts = literals.iter().filter_map(|literal| match literal {
-                    Literal::Text(text) => Some(&**text),
-                    _ => None,
-                });
-                (!null).then(|| texts.collect())
-            }
-            // A false part makes the whole false, even beside errors.
-            Self::All(tests) => tests.iter().filter_map(|test| test.required(variable)).min_by_key(Vec::len),
-            Self::Any(tests) => {
-                let all = tests.iter().map(|test| test.required(variable)).collect::<Option<Vec<_>>>()?;
-                Some(all.into_iter().flatten().collect())
-            }
-            _ => None,
         }
     }
 }

@@ -8,7 +8,7 @@ use cel::{
 
 use crate::{
     ConditionError,
-    check::{self, Summary, Wanted},
+    check::{self, Wanted},
 };
 
 /// The longest expression, in bytes.
@@ -27,7 +27,7 @@ pub(crate) const MAX_NODES: usize = 1000;
 ///
 /// # Errors
 /// The first thing that is wrong with it, and where.
-pub(crate) fn parse(text: &str, wanted: Wanted) -> Result<(IdedExpr, Summary), ConditionError> {
+pub(crate) fn parse(text: &str, wanted: Wanted) -> Result<IdedExpr, ConditionError> {
     if text.len() > MAX_TEXT {
         let message = format!("an expression has at most {MAX_TEXT} bytes, this one {}", text.len());
         return Err(ConditionError::at(text, 0, message));
@@ -40,7 +40,7 @@ pub(crate) fn parse(text: &str, wanted: Wanted) -> Result<(IdedExpr, Summary), C
     let mut nodes = 0;
     measure(&tree, 0, &mut nodes).map_err(|message| ConditionError::at(text, 0, message))?;
     match check::check(&tree, wanted) {
-        Ok(summary) => Ok((tree, summary)),
+        Ok(()) => Ok(tree),
         Err(fault) => Err(ConditionError::at(text, place(text, wanted), fault.message)),
     }
 }

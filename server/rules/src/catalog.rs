@@ -27,8 +27,6 @@ pub struct Catalog {
     pub fallbacks: Fallbacks,
     /// Every source, in evaluation order.
     pub sources: Vec<Source>,
-    /// What is odd but in force, one line each with file and line.
-    pub warnings: Vec<String>,
     /// What it was loaded with, for rules that a caller brings while it is in force.
     pub settings: Arc<LoadSettings>,
 }
@@ -40,8 +38,6 @@ pub struct DefaultRule {
     pub tier: Tier,
     /// The file that it stands in, absolute.
     pub file: Arc<Path>,
-    /// Line in the file where it starts, from 1.
-    pub line: usize,
     /// The event.
     pub event: Arc<str>,
     /// What the subject must look like.

@@ -14,10 +14,10 @@ use rustix::fs::OFlags;
 use crate::Format;
 
 /// How large a rule file may be.
-pub const MAX_FILE_BYTES: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// How many rule files a directory may hold.
-pub const MAX_FILES: usize = 4096;
+const MAX_FILES: usize = 4096;
 
 /// How often a directory that changes while it is read is read again at once.
 const READS: usize = 5;

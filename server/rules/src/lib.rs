@@ -39,13 +39,13 @@ pub use catalog::{
     AskFallback, Catalog, DefaultRule, DeferFallback, Fallbacks, ModifyFallback, Source, SourceState, TierPolicy,
 };
 pub use claude::{javascript_pattern, plugin_root};
-pub use disk::{MAX_FILE_BYTES, MAX_FILES, fingerprint};
+pub use disk::fingerprint;
 pub use event::{Block, EVENTS, Event, Modifies, Subject, UnknownEvent};
 pub use file::Format;
 pub use groups::{Groups, Lacking};
 pub use hookd_json::Place;
 pub use index::{EventIndex, Matching};
-pub use load::{Load, LoadedFile, MAX_RULES, Memory, check_paths, load, parse_rules};
+pub use load::{Load, LoadedFile, Memory, check_paths, load, parse_rules};
 pub use matcher::{Matcher, Pattern, Words};
 pub use offered::{
     MAX_OFFERED_BYTES, MAX_OFFERED_FILE_BYTES, MAX_OFFERED_FILES, MAX_OFFERED_RULES, Offered, OfferedFile, OfferedRule,

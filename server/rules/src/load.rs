@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// How many rules a catalog may hold. Those after it in evaluation order are refused.
-pub const MAX_RULES: usize = 100_000;
+const MAX_RULES: usize = 100_000;
 
 /// What came of a load.
 #[derive(Debug)]

@@ -493,14 +493,10 @@ fn law_12_defaults_are_central_and_by_event() {
     let load = place.load();
     assert_eq!(place.problems(&load), [] as [&str; 0]);
     let defaults = load.catalog.unwrap().defaults;
-    let defaults =
-        defaults.iter().map(|d| (d.tier, &*d.event, d.matcher.as_str(), d.verdict, d.reason.as_str(), d.line));
+    let defaults = defaults.iter().map(|d| (d.tier, &*d.event, d.matcher.as_str(), d.verdict, d.reason.as_str()));
     assert_eq!(
         defaults.collect::<Vec<_>>(),
-        [
-            (Tier::Team, "PreToolUse", "^mcp__", Verdict::Ask, "r", 1),
-            (Tier::Team, "Stop", "^mcp__", Verdict::Ask, "r", 1)
-        ]
+        [(Tier::Team, "PreToolUse", "^mcp__", Verdict::Ask, "r"), (Tier::Team, "Stop", "^mcp__", Verdict::Ask, "r")]
     );
     let mut place = Place::new();
     place.source(Tier::Local, "rules.json", false);
@@ -549,7 +545,7 @@ fn case_099_no_rules_are_said() {
     let load = place.load();
     assert_eq!(place.problems(&load), ["no rules are loaded: everything passes"]);
     assert_eq!(load.problems[0].severity, Severity::Warning);
-    assert_eq!(load.catalog.unwrap().warnings, ["no rules are loaded: everything passes"]);
+    assert!(load.catalog.is_some());
 }
 
 #[test]

@@ -118,8 +118,8 @@ impl Holding {
     }
 
     /// Holds nothing in.
-    #[must_use]
-    pub fn none() -> Self {
+    #[cfg(test)]
+    pub(super) fn none() -> Self {
         Self {
             helper: Err("commands are not held in here".to_owned()),
             all: Confinement::default(),

@@ -14,10 +14,7 @@ const USUAL_BYTES: usize = 768;
 
 /// Logs decisions. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct DecisionLog(Option<Out>);
-
-#[derive(Debug, Clone)]
-struct Out {
+pub struct DecisionLog {
     lines: Lines,
     /// For people, with colours or without. `None`: JSON.
     human: Option<bool>,
@@ -37,21 +34,20 @@ pub enum Field<'f> {
 }
 
 impl DecisionLog {
-    /// Logs nothing.
-    #[must_use]
-    pub fn silent() -> Self {
-        Self(None)
+    pub(super) fn to(lines: Lines, human: Option<bool>) -> Self {
+        Self { lines, human }
     }
 
-    pub(super) fn to(lines: Lines, human: Option<bool>) -> Self {
-        Self(Some(Out { lines, human }))
+    /// Logs where nobody reads.
+    #[cfg(test)]
+    pub(crate) fn silent() -> Self {
+        Self::to(Lines::unread(), None)
     }
 
     /// One line with what `fields` gives to the function that it is called with, unless the filter keeps such lines out.
     pub fn decided(&self, fields: impl FnOnce(&mut dyn FnMut(&'static str, Field<'_>))) {
-        let Some(out) = &self.0 else { return };
         if enabled!(target: TARGET, Level::INFO) {
-            let _taken = out.lines.add(&line(out.human, SystemTime::now(), fields));
+            let _taken = self.lines.add(&line(self.human, SystemTime::now(), fields));
         }
     }
 }

@@ -75,6 +75,12 @@ impl Lines {
         Ok((lines.clone(), LastLines(lines)))
     }
 
+    /// Lines that nobody writes out.
+    #[cfg(test)]
+    pub(super) fn unread() -> Self {
+        Self(Arc::default())
+    }
+
     /// Takes one whole line, its line break included, if there is a place for it; waits for nobody who reads.
     pub(super) fn add(&self, line: &[u8]) -> bool {
         let mut state = self.0.state();

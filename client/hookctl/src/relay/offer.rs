@@ -16,6 +16,7 @@ use std::{
 
 use hookd_agents::{Agent, Call};
 use hookd_client::{OfferTier, OfferedRules};
+use hookd_rules::MAX_OFFERED_FILE_BYTES;
 
 use crate::{
     args::Origin,
@@ -27,8 +28,6 @@ use crate::{
     trust::{Store, hash},
 };
 
-/// As much as hookd takes of one file.
-const MAX_FILE_BYTES: usize = 256 * 1024;
 /// How far up a project is looked for.
 const MAX_DEPTH: usize = 64;
 
@@ -143,9 +142,11 @@ impl Offer {
             return;
         }
         let path = read.path.display();
-        if read.bytes.len() > MAX_FILE_BYTES {
+        if read.bytes.len() > MAX_OFFERED_FILE_BYTES {
             let bytes = read.bytes.len();
-            return self.left_out.push(format!("{path} has {bytes} bytes, hookd takes {MAX_FILE_BYTES} of a file"));
+            return self
+                .left_out
+                .push(format!("{path} has {bytes} bytes, hookd takes {MAX_OFFERED_FILE_BYTES} of a file"));
         }
         self.files.push(OfferedRules::new(tier, path.to_string(), format, read.bytes));
     }

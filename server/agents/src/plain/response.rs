@@ -124,7 +124,7 @@ pub fn word_of(name: &str) -> Option<String> {
 
 /// A JSON text as what it holds; as a string where it is not JSON.
 #[must_use]
-pub fn embedded(text: Option<&str>) -> Value {
+fn embedded(text: Option<&str>) -> Value {
     text.map_or(Value::Null, |text| hookd_json::parse(text).unwrap_or_else(|_| text.into()))
 }
 

@@ -7,7 +7,7 @@ use crate::{
     functions::{Range, glob_pattern},
     interpret::Interpreted,
     pattern::Pattern,
-    references::Variable,
+    variable::Variable,
 };
 
 /// The native form of a condition. What has none is left to cel, part by part.

@@ -164,7 +164,7 @@ fn facts<'a>(params: &'a str, result: &'a str, labels: &'a [(String, String)]) -
 
 /// What both say, errors without their words.
 fn both(text: &str, facts: &Facts<'_>) -> Option<(Result<bool, String>, Result<bool, String>)> {
-    let (tree, _) = parse(text, Wanted::Boolean).ok()?;
+    let tree = parse(text, Wanted::Boolean).ok()?;
     let interpreted = Interpreted::new(tree.clone()).unwrap();
     let native = lower(tree).unwrap();
     let native = native.holds(facts).map_err(|fault| crate::EvaluationError::from(fault).to_string());
@@ -193,7 +193,7 @@ proptest! {
 
     #[test]
     fn the_common_shapes_are_lowered(text in condition()) {
-        if let Ok((tree, _)) = parse(&text, Wanted::Boolean) {
+        if let Ok(tree) = parse(&text, Wanted::Boolean) {
             prop_assert!(!has_foreign(&lower(tree).unwrap()), "{}", text);
         }
     }

@@ -76,7 +76,6 @@ pub(super) fn defaults(
         rule: DefaultRule {
             tier: context.tier,
             file: Arc::clone(&context.file),
-            line: node.place.line,
             event: event.into(),
             matcher: matcher.clone(),
             verdict,

@@ -153,7 +153,6 @@ impl<'s> Run<'s> {
             std::mem::take(&mut self.defaults).into_iter().map(|draft| (draft.rule, draft.meaning)).unzip();
         let groups = Groups::new(&rules, &defaults, &self.selected);
         let for_everyone = (0..).zip(&rules).filter(|(_, rule)| rule.selector.is_none());
-        let is_warning = |problem: &&Problem| problem.severity == Severity::Warning;
         // What a file switches off is so for the rules of callers too.
         let mut settings = self.settings.clone();
         for tier in self.off.keys() {
@@ -168,7 +167,6 @@ impl<'s> Run<'s> {
             tiers: PerTier::from_fn(|tier| self.settings.tiers.get(tier).policy),
             fallbacks: self.settings.fallbacks,
             sources: self.sources.clone(),
-            warnings: self.problems.iter().filter(is_warning).map(Problem::to_string).collect(),
             settings: Arc::new(settings),
         }
     }

@@ -131,7 +131,6 @@ impl Rules {
         self.defaults.push(DefaultRule {
             tier,
             file: Arc::from(Path::new("/rules.json")),
-            line: 1,
             event: Arc::from("*"),
             matcher: Matcher::Any,
             verdict,

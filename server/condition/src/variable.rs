@@ -1,27 +1,16 @@
 /// A variable of expressions (design §4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Variable {
-    /// `event`
+pub(crate) enum Variable {
     Event,
-    /// `sessionId`
     SessionId,
-    /// `tool`
     Tool,
-    /// `toolKind`
     ToolKind,
-    /// `mcpServer`
     McpServer,
-    /// `params`
     Params,
-    /// `result`
     Result,
-    /// `payload`
     Payload,
-    /// `cwd`
     Cwd,
-    /// `timestamp`
     Timestamp,
-    /// `caller`
     Caller,
 }
 
@@ -42,8 +31,7 @@ pub(crate) const VARIABLES: [Variable; 11] = [
 
 impl Variable {
     /// The name in expressions.
-    #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Event => "event",
             Self::SessionId => "sessionId",
@@ -61,25 +49,5 @@ impl Variable {
 
     pub(crate) fn named(name: &str) -> Option<Self> {
         VARIABLES.into_iter().find(|variable| variable.name() == name)
-    }
-
-    fn bit(self) -> u16 {
-        1 << u16::from(self as u8)
-    }
-}
-
-/// The variables that an expression mentions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct References(u16);
-
-impl References {
-    /// Whether the expression mentions `variable`.
-    #[must_use]
-    pub fn contains(self, variable: Variable) -> bool {
-        self.0 & variable.bit() != 0
-    }
-
-    pub(crate) fn insert(&mut self, variable: Variable) {
-        self.0 |= variable.bit();
     }
 }
