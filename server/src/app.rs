@@ -337,10 +337,10 @@ impl App {
                 let plain = Plain::new(Arc::clone(&plain), Arc::clone(&hosts), Arc::clone(&visitor));
                 Calls::new(layers.around(services.clone(), visitor), plain)
             };
+            open.spawn(listener.watch(readiness.clone(), drain.clone()));
             open.spawn(connections.clone().accept(listener, service));
         }
-        let hangups = signals.hangups();
-        let reloading = tokio::spawn(reload.run(live.clone(), hangups));
+        let reloading = tokio::spawn(reload.run(live.clone(), signals.hangups()));
         let tls_reloading = tls_reload.map(|reload| tokio::spawn(reload.run(signals.hangups())));
         // Only now: trying out what holds commands in has started a child that no runner knows of.
         let reaping = getpid().is_init().then(|| tokio::spawn(hookd_runner::reap_orphans()));

@@ -2,6 +2,7 @@
 //! which it leaves.
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -15,7 +16,7 @@ use tokio_util::{
 /// What the server waits for before it is ready: ready is, that nothing is left. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Readiness {
-    waiting: Arc<Mutex<BTreeMap<&'static str, usize>>>,
+    waiting: Arc<Mutex<BTreeMap<Cow<'static, str>, usize>>>,
     changed: watch::Sender<bool>,
 }
 
@@ -24,7 +25,7 @@ pub struct Readiness {
 #[must_use = "readiness is held off only while this lives"]
 pub struct Waiting {
     readiness: Readiness,
-    what: &'static str,
+    what: Cow<'static, str>,
 }
 
 /// The steps of leaving, each taken once and for good. Cheap to clone.
@@ -45,15 +46,16 @@ impl Readiness {
     }
 
     /// Holds readiness off, with this to be told, until the guard is dropped.
-    pub fn wait_for(&self, what: &'static str) -> Waiting {
-        self.count(what, |count| count.saturating_add(1));
+    pub fn wait_for(&self, what: impl Into<Cow<'static, str>>) -> Waiting {
+        let what = what.into();
+        self.count(what.clone(), |count| count.saturating_add(1));
         Waiting { readiness: self.clone(), what }
     }
 
     /// What is still waited for. Empty: ready.
     #[must_use]
-    pub fn waiting_for(&self) -> Vec<&'static str> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
+    pub fn waiting_for(&self) -> Vec<Cow<'static, str>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
     /// Whether the server is ready, now and whenever that changes.
@@ -62,10 +64,10 @@ impl Readiness {
         self.changed.subscribe()
     }
 
-    fn count(&self, what: &'static str, change: impl FnOnce(usize) -> usize) {
+    fn count(&self, what: Cow<'static, str>, change: impl FnOnce(usize) -> usize) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        match change(waiting.get(what).copied().unwrap_or(0)) {
-            0 => waiting.remove(what),
+        match change(waiting.get(&what).copied().unwrap_or(0)) {
+            0 => waiting.remove(&what),
             count => waiting.insert(what, count),
         };
         drop(waiting);
@@ -82,7 +84,7 @@ impl Readiness {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.readiness.count(self.what, |count| count.saturating_sub(1));
+        self.readiness.count(std::mem::take(&mut self.what), |count| count.saturating_sub(1));
     }
 }
 

@@ -1,17 +1,18 @@
 //! Sockets to listen on: TCP and unix.
 
-use std::{
-    fmt, fs, io,
-    net::SocketAddr,
-    os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
-    path::{Path, PathBuf},
-    time::Duration,
-};
+mod unix;
+
+use std::{fmt, io, net::SocketAddr, time::Duration};
 
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tracing::warn;
 
-use crate::{settings::Listen, telemetry::call::Peer};
+use self::unix::SocketFile;
+use crate::{
+    drain::{Drain, Readiness},
+    settings::Listen,
+    telemetry::call::Peer,
+};
 
 /// Longest pause after the system refused to accept a connection.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -43,15 +44,7 @@ pub struct BindError {
 #[derive(Debug)]
 enum Socket {
     Tcp(TcpListener),
-    Unix { listener: UnixListener, _file: SocketFile },
-}
-
-/// Removes the file of a unix socket when dropped, unless another process has put its own in the place.
-#[derive(Debug)]
-struct SocketFile {
-    path: PathBuf,
-    /// Device and inode.
-    is: (u64, u64),
+    Unix { listener: UnixListener, file: SocketFile },
 }
 
 impl Listener {
@@ -65,7 +58,10 @@ impl Listener {
                 let (socket, bound) = bind_tcp(*wanted).await?;
                 (Socket::Tcp(socket), Listen::Tcp(bound))
             }
-            Listen::Unix(path) => (bind_unix(path).await?, address.clone()),
+            Listen::Unix(path) => {
+                let (listener, file) = unix::bind(path).await.map_err(|cause| BindError::new(address, cause))?;
+                (Socket::Unix { listener, file }, address.clone())
+            }
         };
         Ok(Self { socket, address: bound })
     }
@@ -74,6 +70,20 @@ impl Listener {
     #[must_use]
     pub fn address(&self) -> &Listen {
         &self.address
+    }
+
+    /// Holds readiness off while the file of a unix socket is not where callers look for it: connections that are open go
+    /// on, and nobody can make a new one. Ends when the server closes.
+    pub fn watch(&self, readiness: Readiness, drain: Drain) -> impl Future<Output = ()> + Send + use<> {
+        let place = match &self.socket {
+            Socket::Tcp(_) => None,
+            Socket::Unix { file, .. } => Some(file.place()),
+        };
+        async move {
+            if let Some(place) = place {
+                place.watch(readiness, drain).await;
+            }
+        }
     }
 
     /// The next connection and who made it. Where the system has none to give (no file descriptor is free), waits a
@@ -117,33 +127,6 @@ pub async fn bind_tcp(address: SocketAddr) -> Result<(TcpListener, SocketAddr), 
     Ok((listener, bound))
 }
 
-async fn bind_unix(path: &Path) -> Result<Socket, BindError> {
-    let refused = |cause: String| BindError::new(&Listen::Unix(path.to_owned()), cause);
-    match fs::symlink_metadata(path) {
-        Ok(found) if found.file_type().is_socket() => {
-            // Only this says that nobody listens: one whose queue is full gives another error.
-            if !UnixStream::connect(path).await.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
-                return Err(refused("another process answers there".to_owned()));
-            }
-            fs::remove_file(path).map_err(|error| refused(format!("cannot replace the stale socket: {error}")))?;
-        }
-        Ok(_) => return Err(refused("a file that is no socket is there".to_owned())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(refused(error.to_string())),
-    }
-    let listener = UnixListener::bind(path).map_err(|error| refused(error.to_string()))?;
-    let is = identity(path).map_err(|error| refused(error.to_string()))?;
-    let file = SocketFile { path: path.to_owned(), is };
-    // Whoever can connect can have rules evaluated: only the user of the server.
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(|error| refused(error.to_string()))?;
-    Ok(Socket::Unix { listener, _file: file })
-}
-
-/// Which file it is, whatever its name is.
-fn identity(path: &Path) -> io::Result<(u64, u64)> {
-    fs::symlink_metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
-}
-
 /// Errors of a connection that was gone before it was accepted: the next one may be fine.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
@@ -156,16 +139,10 @@ impl BindError {
     }
 }
 
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if identity(&self.path).is_ok_and(|is| is == self.is) {
-            let _ = fs::remove_file(&self.path);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt as _};
+
     use super::*;
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! `hookd.v1.AdminService`: what is loaded, why a rule would run, reload. Who may ask for what is decided at the door.
 
-use std::{sync::Arc, time::SystemTime};
+use std::{borrow::Cow, sync::Arc, time::SystemTime};
 
 use hookd_proto::v1::{self, admin_service_server::AdminService};
 use hookd_rules::{Catalog, Event, Mode, OnError, Policy, Rule, Source, SourceState, Tier, Timing, UnknownEvent};
@@ -49,7 +49,7 @@ impl AdminService for Admin {
             loaded_at: Some(self.live.stats().last_good.into()),
             sources: report.sources.iter().map(source).collect(),
             rules: count(catalog.rules.len()),
-            waiting_for: self.readiness.waiting_for().into_iter().map(str::to_owned).collect(),
+            waiting_for: self.readiness.waiting_for().into_iter().map(Cow::into_owned).collect(),
             warnings: warnings(&report),
             tiers: Tier::ALL.into_iter().filter_map(|tier| tier_status(&catalog, tier)).collect(),
         }))

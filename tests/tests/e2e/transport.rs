@@ -314,6 +314,34 @@ async fn a_unix_socket_on_which_another_server_answers_is_left_alone() {
 }
 
 #[tokio::test]
+async fn a_server_whose_unix_socket_was_taken_away_is_not_ready() {
+    let builder = Hookd::builder().managed(decide("block"));
+    let (socket, aside) = (builder.path("h.sock"), builder.path("aside.sock"));
+    let address = format!("unix:{}", socket.display());
+    let hookd = builder.settings(json!({ "listen": address })).start().await;
+    let ready = async || hookd.admin_get("/readyz").await;
+    let lost = format!("not ready\nwaiting for: {address}, whose file was removed or replaced\n");
+    assert_eq!(ready().await.0, 200);
+
+    fs::rename(&socket, &aside).unwrap();
+    eventually("not ready", async || ready().await.1.starts_with(&lost).then_some(())).await;
+    fs::rename(&aside, &socket).unwrap();
+    eventually("ready again", async || (ready().await.0 == 200).then_some(())).await;
+    assert_eq!(hookd.trigger(pre_tool_use("Bash", json!({}))).await.verdict(), v1::Verdict::Block);
+
+    // Another one in its place is nothing that leads here, and is not taken away at the end.
+    fs::remove_file(&socket).unwrap();
+    let _other = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    eventually("not ready", async || ready().await.1.starts_with(&lost).then_some(())).await;
+    let warned = hookd.log_text();
+    let warned = warned.lines().filter(|line| line.contains("was removed or replaced") && line.contains(&address));
+    assert_eq!(warned.count(), 2);
+    hookd.signal(Signal::TERM);
+    assert_eq!(hookd.wait_exit().await.code(), Some(0));
+    assert!(socket.try_exists().unwrap());
+}
+
+#[tokio::test]
 async fn administration_is_for_this_machine_only() {
     let hookd = Hookd::builder()
         .managed(decide("block"))
