@@ -268,15 +268,16 @@ pub(super) fn ran(finished: Finished, granted: Duration, expect: &Expect) -> Ran
     };
     let failed = match end {
         End::Exited(code) => {
-            let text = String::from_utf8_lossy(&stdout);
+            let mut expect = expect.clone();
+            let text = expect.text(&stdout);
             let cut = stdout_truncated.then_some(stdout.len());
             let printed = Printed { stdout: text.trim(), cut, stderr: &stderr };
             ran.exit_code = Some(code);
             // A program that printed an object has run.
             ran.looks_unlaunched = !printed.stdout.starts_with('{') && launch::looks_unlaunched(code, &stderr);
             return match expect.protocol {
-                Protocol::Native => exited(ran, code, &printed, expect),
-                Protocol::ClaudeCode => claude::exited(ran, code, &printed, expect),
+                Protocol::Native => exited(ran, code, &printed, &expect),
+                Protocol::ClaudeCode => claude::exited(ran, code, &printed, &expect),
             };
         }
         End::Signalled(signal) => {

@@ -89,7 +89,7 @@ impl Http {
 
     /// Sends the request and waits for the whole answer within `granted`.
     pub(super) async fn run(&self, post: Post<'_>, granted: Duration) -> Ran {
-        let expect = Expect { http: true, ..Expect::of(post.rule, post.trigger) };
+        let mut expect = Expect { http: true, ..Expect::of(post.rule, post.trigger) };
         let seen = Seen::default();
         let started = Instant::now();
         let body = match timeout(granted, self.exchange(post, &seen)).await {
@@ -103,7 +103,10 @@ impl Http {
             ..Ran::said(Ok(Default::default()))
         };
         let failed = match body {
-            Ok(body) => return output::take(ran, body, &expect),
+            Ok(body) => {
+                let text = expect.text(&body).into_owned();
+                return output::take(ran, text, &expect);
+            }
             Err(failed) => failed,
         };
         ran.truncated = failed.kind == Failure::TooLarge;
@@ -115,7 +118,7 @@ impl Http {
     }
 
     /// The body of the answer, if it is one of success.
-    async fn exchange(&self, post: Post<'_>, seen: &Seen) -> Result<String, Failed> {
+    async fn exchange(&self, post: Post<'_>, seen: &Seen) -> Result<Vec<u8>, Failed> {
         let client = if post.handler.public_only { &self.public } else { &self.open };
         let mut response = client.send(request(post, &self.secrets)?, &seen.retried).await?;
         let status = response.status();
@@ -137,7 +140,7 @@ impl Http {
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(String::from_utf8_lossy(&body).into_owned())
+        Ok(body)
     }
 }
 

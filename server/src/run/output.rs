@@ -1,6 +1,6 @@
 //! What a handler's output says (design §5, "Native out"). Pure.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use hookd_json::{Kind, Map, Value};
 
@@ -34,6 +34,9 @@ pub struct Expect {
     pub http: bool,
     /// A failure of the rule blocks on this event.
     pub fails_closed: bool,
+    /// Where the output, of which the text is made, first is no UTF-8, in bytes: there the text has U+FFFD, and what holds
+    /// that may tell something and do nothing.
+    pub not_utf8_at: Option<usize>,
 }
 
 impl Expect {
@@ -51,7 +54,27 @@ impl Expect {
             concurrent: rule.concurrent,
             http: false,
             fails_closed: rule.failure_policy(trigger.event) == OnError::Block,
+            not_utf8_at: None,
         }
+    }
+
+    /// The text of an output. Where it is no UTF-8 is noted.
+    pub(super) fn text<'a>(&mut self, output: &'a [u8]) -> Cow<'a, str> {
+        match str::from_utf8(output) {
+            Ok(text) => Cow::Borrowed(text),
+            Err(error) => {
+                self.not_utf8_at = Some(error.valid_up_to());
+                String::from_utf8_lossy(output)
+            }
+        }
+    }
+
+    /// Nothing in the text stands for what is no UTF-8.
+    ///
+    /// # Errors
+    /// [`Failure::BadOutput`] with the place of the first byte.
+    pub(super) fn is_utf8(&self) -> Result<(), Failed> {
+        self.not_utf8_at.map_or(Ok(()), |at| Err(bad(format!("output is not UTF-8 at byte {at}"))))
     }
 }
 
@@ -79,13 +102,14 @@ pub fn parse(text: &str, expect: &Expect) -> Result<Parsed, Failed> {
 /// of which only the keys of the protocol count.
 ///
 /// # Errors
-/// [`Failure::BadOutput`] with what is wrong, where the output is a broken object, a key of the protocol holds
+/// [`Failure::BadOutput`] with what is wrong, where the output is a broken object (one that is not UTF-8 included), a key of the protocol holds
 /// something else than it may, the event cannot carry a rewrite, or a `mustDecide` rule gives no decision.
 fn native(text: &str, expect: &Expect) -> Result<Parsed, Failed> {
     let text = trim(text);
     if !text.starts_with('{') {
         return plain(text, expect);
     }
+    expect.is_utf8()?;
     let value = hookd_json::parse(text).map_err(|error| bad(format!("output is not one JSON object: {error}")))?;
     let Value::Object(object) = value else {
         return Err(bad("output is not a JSON object".to_owned()));

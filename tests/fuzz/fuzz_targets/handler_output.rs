@@ -21,10 +21,12 @@ fuzz_target!(|text: &str| {
                 http: flags & 8 != 0,
                 concurrent: flags & 16 != 0,
                 fails_closed: flags & 32 != 0,
+                not_utf8_at: text.contains('\u{fffd}').then_some(0),
             };
             let parsed = parse(text, &expect);
             assert_eq!(parsed, parse(text, &expect), "the same output means the same");
             let Ok(parsed) = parsed else { continue };
+            assert!(!trimmed.starts_with('{') || expect.not_utf8_at.is_none(), "what is no UTF-8 is no answer");
             assert!(object || !trimmed.starts_with('{'), "a broken object is a failure");
             let answer = parsed.answer;
             assert!(object || !native || answer == hookd_rules::Answer::default(), "only an object is an answer");

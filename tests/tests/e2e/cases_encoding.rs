@@ -1,6 +1,6 @@
 //! Known ways in which text, numbers and sizes are mangled (section E of the cases), through the whole service.
 
-use hookd_tests::{Hookd, HttpStub, Reply, http, pre_tool_use, rule, said, sh};
+use hookd_tests::{Hookd, HttpStub, Reply, http, pre_tool_use, rule, said, sh, with};
 use serde_json::{Value, json};
 use tonic::Code;
 use tonic_types::StatusExt as _;
@@ -37,6 +37,42 @@ async fn case_071_input_is_utf_8_whatever_the_locale() {
     let input = input_of(r#"{"text":"中 é 🦀 \u0000"}"#, ("LANG", "C")).await;
     assert!(input.contains(r#""params":{"text":"中 é 🦀 \u0000"}"#), "{input}");
     assert!(input.ends_with("}\n") && input.lines().count() == 1, "{input}");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_no_utf_8_is_a_failure_and_never_runs_as_something_else() {
+    // An é in Latin-1.
+    let native = r#"printf '{"modifiedParams":{"path":"caf\351"}}\n'"#;
+    let claude =
+        r#"printf '{"hookSpecificOutput":{"hookEventName":"PreToolUse","updatedInput":{"path":"caf\351"}}}\n'"#;
+    let worker = with(sh(&format!("while read -r line; do {native}; done")), json!({ "worker": {} }));
+    let stub = HttpStub::start(move |_| Reply::ok(b"{\"modifiedParams\":{\"path\":\"caf\xe9\"}}")).await;
+    let rules = [
+        rule("native", "PreToolUse", sh(native)),
+        with(rule("claude", "PreToolUse", sh(claude)), json!({ "protocol": "claude-code" })),
+        rule("worker", "PreToolUse", worker),
+        rule("http", "PreToolUse", http(&stub.url("/"))),
+        // Nothing of it is a rewrite.
+        rule("text", "PreToolUse", sh(r"printf 'caf\351'")),
+    ];
+    let why = |at: usize| format!("output is not UTF-8 at byte {at}");
+    let failed = |id: &str, at| format!("{id} failed bad_output: {}", why(at));
+    let hookd = Hookd::builder().shared(json!(rules)).start().await;
+    let answer = hookd.trigger(pre_tool_use("write", json!({ "path": "a" }))).await;
+    let results = ["shared/native", "shared/claude", "shared/worker", "shared/http"].into_iter().zip([30, 79, 30, 30]);
+    let mut results = results.map(|(id, at)| failed(id, at)).collect::<Vec<_>>();
+    results.push("shared/text none".to_owned());
+    assert_eq!(
+        said(&answer),
+        json!({ "verdict": "none", "decidedBy": "failure_policy shared/native", "results": results, "degraded": true,
+                "considered": 5, "matched": 5 })
+    );
+    for rule in rules.into_iter().take(4) {
+        let id = rule["id"].as_str().unwrap().to_owned();
+        let hookd = Hookd::builder().managed(json!([rule])).start().await;
+        let value = said(&hookd.trigger(pre_tool_use("write", json!({ "path": "a" }))).await);
+        assert_eq!(value["decidedBy"], json!(format!("failure_policy managed/{id}")));
+    }
 }
 
 #[tokio::test]

@@ -63,6 +63,7 @@ pub(in crate::run) fn parse(text: &str, expect: &Expect) -> Result<Parsed, Faile
     if !is_object(text) {
         return plain(text, expect);
     }
+    expect.is_utf8()?;
     let value = hookd_json::parse(text).map_err(|error| bad(format!("output is not one JSON object: {error}")))?;
     let Value::Object(object) = value else {
         return Err(bad("output is not a JSON object".to_owned()));
@@ -91,6 +92,7 @@ fn plain(text: &str, expect: &Expect) -> Result<Parsed, Failed> {
         && let Some(path) =
             text.lines().rev().map(|line| without_escapes(line).trim().to_owned()).find(|l| !l.is_empty())
     {
+        expect.is_utf8()?;
         answer.event_output.insert("worktreePath".to_owned(), Value::String(path));
     }
     let dropped = if hides { "JSON after text".to_owned() } else { String::new() };

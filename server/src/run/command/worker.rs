@@ -130,7 +130,11 @@ fn said(answered: Answered, granted: Duration, expect: &Expect) -> Ran {
     let Answered { said, stderr, queued, elapsed } = answered;
     let mut ran = Ran { elapsed: (!elapsed.is_zero()).then_some(elapsed), ..Ran::said(Ok(Default::default())) };
     let failed = match said {
-        Said::Line(line) => return output::take(ran, String::from_utf8_lossy(&line).trim().to_owned(), expect),
+        Said::Line(line) => {
+            let mut expect = expect.clone();
+            let text = expect.text(&line);
+            return output::take(ran, text.trim().to_owned(), &expect);
+        }
         Said::TooLong(bytes) => {
             ran.truncated = true;
             Failed::new(Failure::TooLarge, format!("a line of more than {bytes} bytes"))

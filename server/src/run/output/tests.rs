@@ -15,6 +15,7 @@ fn expect(event: &str) -> Expect {
         concurrent: false,
         http: false,
         fails_closed: false,
+        not_utf8_at: None,
     }
 }
 
@@ -51,6 +52,21 @@ fn case_026_case_034_case_037_silence_is_no_opinion_and_allow_is_allow() {
         check_answer(text, guard("PreToolUse"), Answer::default());
     }
     check_answer(r#"{"decision":"allow"}"#, expect("PreToolUse"), gives(Verdict::Allow, ""));
+}
+
+#[test]
+fn what_is_no_utf_8_is_text_and_never_an_answer() {
+    let read = |bytes: &[u8]| {
+        let mut expect = expect("PreToolUse");
+        let text = expect.text(bytes).into_owned();
+        parse(&text, &expect).map(|parsed| parsed.answer)
+    };
+    let bad = Err(Failed::new(Failure::BadOutput, "output is not UTF-8 at byte 28"));
+    assert_eq!(read(b" {\"modifiedParams\":{\"path\":\"\xe9\"}}"), bad);
+    assert_eq!(read(b"caf\xe9"), Ok(Answer::default()));
+    // What is UTF-8 stays what it is, U+FFFD included.
+    let rewrite = Answer { modified_params: object("{\"path\":\"\u{fffd}\"}"), ..Answer::default() };
+    assert_eq!(read("{\"modifiedParams\":{\"path\":\"\u{fffd}\"}}".as_bytes()), Ok(rewrite));
 }
 
 #[test]

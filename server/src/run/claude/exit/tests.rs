@@ -17,6 +17,7 @@ fn expect(event: &str) -> Expect {
         concurrent: false,
         http: false,
         fails_closed: false,
+        not_utf8_at: None,
     }
 }
 

@@ -19,6 +19,7 @@ fn expect(event: &str) -> Expect {
         concurrent: false,
         http: false,
         fails_closed: false,
+        not_utf8_at: None,
     }
 }
 
@@ -55,6 +56,16 @@ fn value(text: &str) -> Value {
 
 fn outputs(text: &str) -> Map<String, Value> {
     value(text).as_object().unwrap().clone()
+}
+
+#[test]
+fn what_is_no_utf_8_is_no_answer_and_no_path() {
+    let not_utf8 = |event: &str| Expect { not_utf8_at: Some(3), ..expect(event) };
+    let bad = "output is not UTF-8 at byte 3";
+    check_bad("{\"systemMessage\":\"\u{fffd}\"}", &not_utf8("PreToolUse"), bad);
+    check_bad("/w/\u{fffd}", &not_utf8("WorktreeCreate"), bad);
+    check_answer("/w/\u{fffd}", &not_utf8("PreToolUse"), Answer::default());
+    check_answer("caf\u{fffd}", &not_utf8("SessionStart"), tells("caf\u{fffd}"));
 }
 
 /// `hookSpecificOutput` of the event with these members, and nothing else.
