@@ -219,7 +219,7 @@ pub(crate) struct RelayArgs {
     /// Whose hook this is, such as claude-code.
     #[arg(long, value_name = "NAME", value_parser = agent)]
     pub(crate) agent: Agent,
-    /// The agent's name of the event, for agents whose input does not say it.
+    /// The agent's name of the event, for inputs that do not say it or cannot be read.
     #[arg(long, value_name = "NAME")]
     pub(crate) event: Option<String>,
     /// Where hookd listens, as everywhere in hookctl.

@@ -31,8 +31,6 @@ pub(super) struct Handler {
     pub(super) fail_closed: Option<(&'static str, &'static str, Option<&'static str>)>,
     /// Events about tools need a matcher, which is `*`.
     pub(super) has_matcher: bool,
-    /// The input does not always say the event, so the command does.
-    pub(super) says_event: bool,
 }
 
 /// How a handler names its program.
@@ -65,7 +63,6 @@ const SECONDS: Handler = Handler {
     timeout: Some(("timeout", Unit::Seconds)),
     fail_closed: None,
     has_matcher: false,
-    says_event: false,
 };
 
 /// How `agent` has its handlers in a file of this form.
@@ -90,7 +87,7 @@ pub(super) fn handler(agent: Agent, form: Form) -> Handler {
         Agent::FactoryDroid => Handler { has_matcher: true, ..SECONDS },
         Agent::Windsurf => Handler { has_type: false, timeout: None, ..SECONDS },
         Agent::Goose => Handler { fail_closed: Some(("on_failure", "\"block\"", Some("PreToolUse"))), ..SECONDS },
-        Agent::Kiro if form == Form::Triggers => Handler { says_event: true, ..SECONDS },
+        Agent::Kiro if form == Form::Triggers => SECONDS,
         Agent::AmazonQ | Agent::Kiro => {
             Handler { has_type: false, timeout: Some(("timeout_ms", Unit::Millis)), has_matcher: true, ..SECONDS }
         }

@@ -19,7 +19,7 @@ pub(super) struct Wish {
     pub(super) events: Vec<&'static str>,
     /// Where http hooks post to. `None`: all hooks are commands.
     pub(super) url: Option<String>,
-    /// What follows `relay --agent NAME [--event NAME]`.
+    /// What follows `relay --agent NAME --event NAME`.
     pub(super) options: Vec<String>,
     /// `--deadline`, with how it was written.
     pub(super) deadline: Option<Duration>,
@@ -36,12 +36,10 @@ impl Wish {
         self.events.iter().map(|event| (*event, self.entry(event))).collect()
     }
 
-    /// The words of the command that asks on `event`.
+    /// The words of the command that asks on `event`. They name it: not every input does, and of one that is late or broken
+    /// nothing else tells what its safe side is.
     pub(super) fn words(&self, event: &str) -> Vec<String> {
-        let mut words = ["relay", "--agent", self.agent.name()].map(str::to_owned).to_vec();
-        if agents::handler(self.agent, self.form).says_event || self.form == Form::Programs {
-            words.extend(["--event".to_owned(), event.to_owned()]);
-        }
+        let mut words = ["relay", "--agent", self.agent.name(), "--event", event].map(str::to_owned).to_vec();
         words.extend(self.options.iter().cloned());
         if let Some(deadline) = self.deadline.filter(|_| self.agent.time_limit(event) >= SHORT) {
             words.extend(["--deadline".to_owned(), humantime::format_duration(deadline).to_string().replace(' ', "")]);
@@ -96,7 +94,8 @@ impl Wish {
         }
         match (url, shape.program) {
             (Some(url), _) => {
-                put("url", json!(url));
+                let more = if url.contains('?') { '&' } else { '?' };
+                put("url", json!(format!("{url}{more}event={event}")));
             }
             (None, Program::Line) => {
                 put("command", json!(self.line(event)));

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hookd_agents::Agent;
+use hookd_agents::{Agent, OnUnavailable, Transport, unanswered};
 use hookd_client::proto::{TriggerResponse, Verdict};
 use tempfile::TempDir;
 
@@ -201,6 +201,39 @@ fn what_is_installed_asks_hookd() {
 }
 
 #[test]
+fn an_agent_that_wants_to_stop_is_not_held_by_an_input_that_does_not_come() {
+    for agent in Agent::ALL {
+        let place = Place::new();
+        let own = ["--write", "--address", "127.0.0.1:1", "--program", env!("CARGO_BIN_EXE_hookctl")];
+        let install = [&["install", agent.name()], place_of(agent), &own].concat();
+        let home = place.path("home");
+        let ran = hookctl(&place.path("project"), &[("HOME", home.to_str().unwrap())], &install, "");
+        assert_eq!((ran.exit, ran.err.as_str()), (0, ""), "{}", agent.name());
+        let settings = files(&home);
+        let is_there = |event: &&str| {
+            settings.iter().any(|(_, text)| text.contains(&format!("--event {event} ")))
+                || settings.iter().any(|(_, text)| text.contains(&format!("\"--event\", \"{event}\"")))
+        };
+        let stop = agent.events().filter(|event| agent.event(event) == Some("Stop")).find(is_there).unwrap();
+        let argv = match agent {
+            Agent::Cline => vec![home.join("Documents/Cline/Hooks").join(stop).to_str().unwrap().to_owned()],
+            _ => started(&settings.first().unwrap().1, stop),
+        };
+        let output = std::process::Command::new(&argv[0])
+            .args(&argv[1..])
+            .current_dir(&home)
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .stdin(std::process::Stdio::null())
+            .output()
+            .unwrap();
+        let lets = unanswered(agent, Some(stop), None, Transport::Command, OnUnavailable::Allow, "");
+        let said = (output.status.code(), String::from_utf8(output.stdout).unwrap());
+        assert_eq!(said, (Some(lets.exit_code.into()), lets.stdout), "{} {argv:?}", agent.name());
+    }
+}
+
+#[test]
 fn what_else_is_in_a_file_stays_as_it_is_byte_by_byte() {
     let settings = [
         "{\"model\":\"x\"}",
@@ -244,10 +277,13 @@ fn entries_that_are_not_as_they_should_be_are_brought_up_to_date_in_their_place(
         "--write",
     ];
     place.done(&install);
-    let line = format!("{HOOKCTL} relay --agent cursor --address h:1 --deadline 40s");
-    let ours = format!(r#"{{ "command": "{line}", "timeout": 50 }}"#);
+    let ours = |event| {
+        let line = format!("{HOOKCTL} relay --agent cursor --event {event} --address h:1 --deadline 40s");
+        format!(r#"{{ "command": "{line}", "timeout": 50 }}"#)
+    };
+    let (stop, end) = (ours("stop"), ours("sessionEnd"));
     let after = format!(
-        "{{\n  \"version\": 1,\n  \"hooks\": {{\n    \"stop\": [{ours}, {theirs}],\n    \"sessionEnd\": [{theirs}, {ours}]\n  }}\n}}\n"
+        "{{\n  \"version\": 1,\n  \"hooks\": {{\n    \"stop\": [{stop}, {theirs}],\n    \"sessionEnd\": [{theirs}, {end}]\n  }}\n}}\n"
     );
     assert_eq!(read(&file), after);
     assert_eq!(place.done(&install), "nothing to do\n");
@@ -327,16 +363,15 @@ fn http_is_used_where_a_failure_is_no_allow() {
         "--events",
         "SessionStart,PreToolUse,Stop",
     ]);
-    let url = "\"type\": \"http\", \"url\": \"http://hookd.svc:50051/v1/hooks/claude-code\", \"timeout\": 600";
-    assert!(
-        text.contains(&format!("\"PreToolUse\": [{{ \"hooks\": [{{ {url}, \"onFailure\": \"block\" }}] }}]")),
-        "{text}"
-    );
-    assert!(text.contains(&format!("\"Stop\": [{{ \"hooks\": [{{ {url} }}] }}]")), "{text}");
+    for (event, switch) in [("PreToolUse", ", \"onFailure\": \"block\""), ("Stop", "")] {
+        let url = format!("http://hookd.svc:50051/v1/hooks/claude-code?event={event}");
+        let handler = format!("{{ \"type\": \"http\", \"url\": \"{url}\", \"timeout\": 600{switch} }}");
+        assert!(text.contains(&format!("\"{event}\": [{{ \"hooks\": [{handler}] }}]")), "{text}");
+    }
     assert!(text.contains("note: a command asks on `SessionStart`: the agent runs no http hooks there\n"), "{text}");
     assert!(text.contains("note: hookd answers under the name `hookd.svc` only where "), "{text}");
     let text = place.done(&["claude-code", "--http", "--on-unavailable", "allow", "--events", "PreToolUse"]);
-    let url = "http://127.0.0.1:50051/v1/hooks/claude-code?on_unavailable=allow";
+    let url = "http://127.0.0.1:50051/v1/hooks/claude-code?on_unavailable=allow&event=PreToolUse";
     assert!(text.contains(&format!("\"{url}\", \"timeout\": 600 }}")), "{text}");
     for agent in ["copilot-cli", "qwen-code"] {
         let text = place.done(&[agent, "--http"]);
@@ -368,7 +403,10 @@ fn a_repository_cannot_say_where_hookd_is() {
     // A repository's settings can set HOOKD_ADDRESS for the hooks of an agent: so it stands in the command.
     let place = Place::new();
     let text = place.done(&["codex"]);
-    assert!(text.contains(&format!("{HOOKCTL} relay --agent codex --address 127.0.0.1:50051\"")), "{text}");
+    assert!(
+        text.contains(&format!("{HOOKCTL} relay --agent codex --event PreToolUse --address 127.0.0.1:50051\"")),
+        "{text}"
+    );
 }
 
 #[test]
@@ -378,7 +416,7 @@ fn what_is_shown_to_hookd_stands_beside_where_it_is() {
     let text = place.done(&[&["codex"], &named[..]].concat());
     let token = place.path("project/token");
     let line = format!(
-        "{HOOKCTL} relay --agent codex --address https://h:1 --token-file {} --ca-file /etc/ca.pem\"",
+        "{HOOKCTL} relay --agent codex --event PreToolUse --address https://h:1 --token-file {} --ca-file /etc/ca.pem\"",
         token.display()
     );
     assert!(text.contains(&line), "{text}");
@@ -393,8 +431,9 @@ fn what_is_shown_to_hookd_stands_beside_where_it_is() {
     ];
     let install = ["install", "--program", HOOKCTL, "codex"];
     let ran = hookctl(&place.path("project"), &variables, &install, "");
-    let line =
-        format!("{HOOKCTL} relay --agent codex --address https://h:1 --client-cert-file /c --client-key-file /k\"");
+    let line = format!(
+        "{HOOKCTL} relay --agent codex --event PreToolUse --address https://h:1 --client-cert-file /c --client-key-file /k\""
+    );
     assert!(ran.exit == 0 && ran.out.contains(&line), "{ran:?}");
 
     place.refused(
@@ -512,7 +551,7 @@ fn files_that_are_not_understood_are_refused_and_not_touched() {
     let by_hand = format!(
         "A JSON file with comments is not changed, since they could be lost; put this under `hooks`:\n  \
          \"BeforeTool\": [{{ \"hooks\": [{{ \"type\": \"command\", \"command\": \"{HOOKCTL} relay --agent gemini-cli \
-         --address 127.0.0.1:50051\", \"timeout\": 60000 }}] }}],\n"
+         --event BeforeTool --address 127.0.0.1:50051\", \"timeout\": 60000 }}] }}],\n"
     );
     assert_eq!(ran.exit, 1);
     assert!(
