@@ -2,7 +2,7 @@
 
 use jsonwebtoken::{
     Algorithm, AlgorithmFamily, DecodingKey,
-    jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse},
+    jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse},
 };
 
 use crate::model::Unproven;
@@ -79,7 +79,9 @@ impl KeySet {
 impl Key {
     fn of(value: &hookd_json::Value) -> Option<Self> {
         let jwk = serde_json::from_value::<Jwk>(value.clone()).ok()?;
-        if jwk.common.public_key_use.as_ref().is_some_and(|to| *to != PublicKeyUse::Signature) {
+        let is_for_others = jwk.common.public_key_use.as_ref().is_some_and(|to| *to != PublicKeyUse::Signature);
+        let does_others = jwk.common.key_operations.as_ref().is_some_and(|may| !may.contains(&KeyOperations::Verify));
+        if is_for_others || does_others {
             return None;
         }
         // INVARIANT: what a key may be used with follows from its kind, never from the token, and a shared secret is no
@@ -125,13 +127,16 @@ mod tests {
 
     #[test]
     fn only_public_keys_for_signatures_are_taken_and_only_for_their_own_algorithms() {
-        let rsa = json!({ "kty": "RSA", "kid": "r", "n": "AQAB", "e": "AQAB" });
+        let rsa = json!({ "kty": "RSA", "kid": "r", "n": "AQAB", "e": "AQAB", "key_ops": ["verify"] });
         let secret = json!({ "kty": "oct", "kid": "s", "k": "c2VjcmV0" });
         let strange = json!({ "kty": "LWE", "kid": "q" });
         let for_encryption = with(ec("enc"), "use", "enc");
+        let mut agrees = ec("agrees");
+        agrees["key_ops"] = json!(["deriveKey"]);
         let wrong_algorithm = with(ec("hs"), "alg", "HS256");
         let p521 = with(ec("p521"), "crv", "P-521");
-        let set = parsed(json!([ec("a"), rsa, secret, strange, for_encryption, wrong_algorithm, p521, 1])).unwrap();
+        let keys = json!([ec("a"), rsa, secret, strange, for_encryption, agrees, wrong_algorithm, p521, 1]);
+        let set = parsed(keys).unwrap();
         let found = |algorithm, kid| set.candidates(algorithm, kid).map_or(0, Iterator::count);
         assert_eq!(set.keys.len(), 2);
         assert_eq!((found(Algorithm::ES256, Some("a")), found(Algorithm::RS256, Some("a"))), (1, 0));
