@@ -1,8 +1,10 @@
 //! What keeps one handler, or one tenant, from taking everybody's places: slots for all calls that wait for a handler,
 //! places for each handler with a short queue before them, a share for each tenant of these places, of the child processes
-//! and of the background, and a breaker that lets a handler be that does not answer. Answers in process pass none of them.
+//! and of the background, and breakers that let a handler be that does not answer. Answers in process pass none of them.
 
 mod breaker;
+mod breakers;
+mod per_tenant;
 mod shares;
 mod slots;
 
@@ -25,7 +27,7 @@ pub use self::{
     slots::{Slot, Slots},
 };
 use self::{
-    breaker::{Breaker, Pass},
+    breakers::{Breakers, Passes},
     shares::Shares,
 };
 use crate::model::{Failed, Failure, Identity, Ran, Rule, Tier};
@@ -67,7 +69,7 @@ pub(super) struct Bulkheads {
 /// A run that got through: it gives back what it took when it is dropped.
 #[derive(Debug)]
 pub(super) struct Entered {
-    pass: Option<Pass>,
+    passes: Option<Passes>,
     _slot: Option<Slot>,
     _places: Places,
     /// It had to wait in the queue.
@@ -85,7 +87,7 @@ struct Guard {
     /// Half of the places for each tenant.
     shares: Shares,
     waiting: AtomicUsize,
-    breaker: Option<Arc<Breaker>>,
+    breakers: Option<Breakers>,
 }
 
 /// One call in the queue of a handler.
@@ -119,13 +121,13 @@ impl Bulkheads {
         granted: Duration,
     ) -> Result<Entered, Failed> {
         let guard = self.guard(rule)?;
-        let pass = guard.breaker.as_ref().map(Breaker::ask).transpose()?;
+        let passes = guard.breakers.as_ref().map(|breakers| breakers.ask(caller)).transpose()?;
         let slot = Some(self.slots.take(caller)?);
         let of_commands = matches!(rule.handler, Handler::Command(_)).then(|| self.commands.of(caller)).flatten();
         let wanted = [of_commands, guard.shares.of(caller), Some(Arc::clone(&guard.places))];
         let wanted = wanted.into_iter().flatten().collect::<Vec<_>>();
         if let Ok(places) = wanted.iter().map(|wanted| Arc::clone(wanted).try_acquire_owned()).collect() {
-            return Ok(Entered { pass, _slot: slot, _places: places, waited: false });
+            return Ok(Entered { passes, _slot: slot, _places: places, waited: false });
         }
         let longest = if rule.tier == Tier::Managed { self.settings.slots } else { self.settings.queue };
         let _waiting = Waiting::in_queue_of(guard, longest)?;
@@ -137,7 +139,7 @@ impl Bulkheads {
             Ok(places)
         };
         let places = timeout_at(until, waiting).await.map_err(|_| Failed::timed_out(granted))??;
-        Ok(Entered { pass, _slot: slot, _places: places, waited: true })
+        Ok(Entered { passes, _slot: slot, _places: places, waited: true })
     }
 
     /// Lets a run in the background in, which waits for nothing.
@@ -146,7 +148,7 @@ impl Bulkheads {
     /// `overloaded` where the breaker is open or all places of the handler, or all that the caller's tenant gets, are taken.
     pub(super) fn enter_background(&self, rule: &Rule, caller: &Identity) -> Result<Entered, Failed> {
         let guard = self.guard(rule)?;
-        let pass = guard.breaker.as_ref().map(Breaker::ask).transpose()?;
+        let passes = guard.breakers.as_ref().map(|breakers| breakers.ask(caller)).transpose()?;
         let mut places = vec![Arc::clone(&guard.places).try_acquire_owned().map_err(|_| guard.full())?];
         if let Some(share) = self.background.of(caller) {
             places.push(share.try_acquire_owned().map_err(|_| {
@@ -155,7 +157,7 @@ impl Bulkheads {
                 Failed::new(Failure::Overloaded, message)
             })?);
         }
-        Ok(Entered { pass, _slot: None, _places: places, waited: false })
+        Ok(Entered { passes, _slot: None, _places: places, waited: false })
     }
 
     fn guard<'r>(&self, rule: &'r Rule) -> Result<&'r Guard, Failed> {
@@ -174,10 +176,10 @@ impl Bulkheads {
                 runs,
                 shares: Shares::new(runs.div_ceil(2)),
                 waiting: AtomicUsize::new(0),
-                breaker: self
+                breakers: self
                     .settings
                     .breaker
-                    .map(|settings| Arc::new(Breaker::new(settings, rule, Arc::clone(&self.open_breakers)))),
+                    .map(|settings| Breakers::new(settings, rule, Arc::clone(&self.open_breakers))),
             }
         };
         rule.bulkhead.get_or_attach(make).ok_or_else(|| Failed::new(Failure::Internal, "another bulkhead is here"))
@@ -187,8 +189,8 @@ impl Bulkheads {
 impl Entered {
     /// The run has ended; `is_whole` is whether it was granted the handler's own timeout.
     pub(super) fn ended(self, ran: &Ran, is_whole: bool) {
-        if let Some(pass) = self.pass {
-            pass.ended(ran, is_whole);
+        if let Some(passes) = self.passes {
+            passes.ended(ran, is_whole);
         }
     }
 }

@@ -196,6 +196,39 @@ async fn a_noisy_tenant_is_turned_away_and_others_are_not() {
     assert_eq!(ask(call("Bash"), "b").await.unwrap().verdict(), v1::Verdict::Allow);
 }
 
+/// A webhook that answers with a 5xx to what one tenant sends was not asked for the others either.
+#[tokio::test]
+async fn a_tenant_that_has_a_managed_guard_fail_takes_it_from_nobody_else() {
+    let guard = HttpStub::start(|request| {
+        let is_poison = request.body.contains("poison");
+        if is_poison { Reply::status("500 Internal Server Error", "") } else { Reply::ok(r#"{"decision":"allow"}"#) }
+    })
+    .await;
+    let hookd = Hookd::builder()
+        .managed(json!([rule("guard", "PreToolUse", http(&guard.url("/")))]))
+        .file("tokens.json", &two_tenants().to_string())
+        .settings(json!({
+            "identity": { "anonymous": "deny", "tokens_file": "tokens.json" },
+            "bulkheads": { "breaker_runs": 8, "breaker_open_for": "10m" },
+        }))
+        .start()
+        .await;
+    let mut client = hookd.client().await;
+    let mut ask = async |command: &str, tenant: &str| {
+        let request = with_token(pre_tool_use("Bash", json!({ "command": command })), &token_of(tenant));
+        said(client.trigger(request).await.unwrap().get_ref())["results"][0].clone()
+    };
+    for _ in 0..8 {
+        assert_eq!(ask("poison", "a").await, "managed/guard failed http_status blocked: HTTP 500");
+    }
+    let let_be = "managed/guard failed overloaded blocked: it did not answer lately and is not asked for a while";
+    assert_eq!(ask("poison", "a").await, let_be);
+    for _ in 0..8 {
+        assert_eq!(ask("ls", "b").await, "managed/guard allow");
+    }
+    assert_eq!(hookd.metric("hookd_open_breakers").await, 1.0);
+}
+
 /// The slow commands of one team were all children that there are, and everybody else's managed guard waited for one.
 #[tokio::test]
 async fn slow_commands_of_a_team_take_no_children_from_a_managed_guard_of_others() {

@@ -26,7 +26,7 @@ pub struct BreakerSettings {
     pub open_for: Duration,
 }
 
-/// The circuit breaker of one handler.
+/// A circuit breaker of one handler: everybody's, or a tenant's.
 ///
 /// Only what says that nobody answers counts against it: no connection, a 5xx, no answer within the handler's *own* timeout, a
 /// program that does not start. What a caller could bring about by what it sends, or by the time that it leaves (an exit
@@ -37,6 +37,8 @@ pub(super) struct Breaker {
     settings: BreakerSettings,
     rule: Arc<str>,
     tier: Tier,
+    /// Whose it is. `None`: everybody's.
+    tenant: Option<String>,
     state: Mutex<State>,
     /// How many breakers are not closed.
     open: Arc<AtomicUsize>,
@@ -46,6 +48,7 @@ pub(super) struct Breaker {
 #[derive(Debug)]
 pub(super) struct Pass {
     breaker: Arc<Breaker>,
+    of: Of,
     /// This run finds out whether the handler answers again, and it has not been told yet.
     is_probe: bool,
 }
@@ -57,16 +60,22 @@ enum State {
     HalfOpen { answered: usize, is_probed: bool },
 }
 
-/// The last runs, each with whether it failed.
+/// Whose run it is, by a hash of the tenant. `None`: that does not count, or it has none.
+type Of = Option<u64>;
+
+/// The last runs, of one tenant no more than what cannot open it alone.
 #[derive(Debug, Default)]
-struct Window {
-    runs: VecDeque<bool>,
-    failed: usize,
+struct Window(VecDeque<Seen>);
+
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    failed: bool,
+    of: Of,
 }
 
 /// What a run says of its handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sign {
+pub(super) enum Sign {
     Answers,
     IsBroken,
     /// Nothing, for it did not come to that.
@@ -74,13 +83,27 @@ enum Sign {
 }
 
 impl Breaker {
+    /// Everybody's, of the handler of `rule`. How many breakers are not closed is counted in `open`.
     pub(super) fn new(settings: BreakerSettings, rule: &Rule, open: Arc<AtomicUsize>) -> Self {
         let state = Mutex::new(State::Closed(Window::default()));
-        Self { settings, rule: Arc::clone(&rule.id), tier: rule.tier, state, open }
+        Self { settings, rule: Arc::clone(&rule.id), tier: rule.tier, tenant: None, state, open }
+    }
+
+    /// That of the same handler for one tenant.
+    pub(super) fn for_tenant(&self, tenant: &str) -> Self {
+        let state = Mutex::new(State::Closed(Window::default()));
+        let (rule, open) = (Arc::clone(&self.rule), Arc::clone(&self.open));
+        Self { settings: self.settings, rule, tier: self.tier, tenant: Some(tenant.to_owned()), state, open }
+    }
+
+    /// Nothing is known of the handler but that it answers.
+    pub(super) fn is_idle(&self) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        matches!(&*state, State::Closed(window) if window.failed() == 0)
     }
 
     /// Leave to run the handler.
-    pub(super) fn ask(self: &Arc<Self>) -> Result<Pass, Failed> {
+    pub(super) fn ask(self: &Arc<Self>, of: Of) -> Result<Pass, Failed> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let is_probe = match &mut *state {
@@ -102,17 +125,17 @@ impl Breaker {
                 true
             }
         };
-        Ok(Pass { breaker: Arc::clone(self), is_probe })
+        Ok(Pass { breaker: Arc::clone(self), of, is_probe })
     }
 
-    fn told(&self, sign: Sign, is_probe: bool) {
+    fn told(&self, sign: Sign, of: Of, is_probe: bool) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *state {
             State::Closed(window) => {
                 if sign == Sign::None {
                     return;
                 }
-                window.add(sign == Sign::IsBroken, self.settings.runs);
+                window.add(Seen { failed: sign == Sign::IsBroken, of }, self.settings);
                 if window.is_over(self.settings) {
                     self.open.fetch_add(1, Ordering::Relaxed);
                     self.opens(&mut state);
@@ -130,7 +153,8 @@ impl Breaker {
                         if *answered >= PROBES {
                             self.open.fetch_sub(1, Ordering::Relaxed);
                             *state = State::Closed(Window::default());
-                            info!(rule = &*self.rule, tier = self.tier.name(), "a handler answers again");
+                            let tenant = self.tenant.as_deref();
+                            info!(rule = &*self.rule, tier = self.tier.name(), tenant, "a handler answers again");
                         }
                     }
                 }
@@ -144,6 +168,7 @@ impl Breaker {
         warn!(
             rule = &*self.rule,
             tier = self.tier.name(),
+            tenant = self.tenant.as_deref(),
             open_for_ms = u64::try_from(open_for.as_millis()).unwrap_or(u64::MAX),
             "a handler does not answer and is not asked for a while",
         );
@@ -162,10 +187,15 @@ impl Drop for Breaker {
 }
 
 impl Pass {
-    /// The run has ended; `is_whole` is whether it was granted the handler's own timeout.
-    pub(super) fn ended(mut self, ran: &Ran, is_whole: bool) {
+    /// Whether the run finds out whether the handler answers again.
+    pub(super) fn is_probe(&self) -> bool {
+        self.is_probe
+    }
+
+    /// The run has ended, and this is what it says.
+    pub(super) fn ended(mut self, sign: Sign) {
         let is_probe = std::mem::take(&mut self.is_probe);
-        self.breaker.told(sign(ran, is_whole), is_probe);
+        self.breaker.told(sign, self.of, is_probe);
     }
 }
 
@@ -173,30 +203,55 @@ impl Drop for Pass {
     /// A probe whose caller went away has found out nothing.
     fn drop(&mut self) {
         if self.is_probe {
-            self.breaker.told(Sign::None, true);
+            self.breaker.told(Sign::None, self.of, true);
         }
     }
 }
 
 impl Window {
-    fn add(&mut self, failed: bool, most: usize) {
-        self.runs.push_back(failed);
-        self.failed = self.failed.saturating_add(usize::from(failed));
-        if self.runs.len() > most
-            && let Some(oldest) = self.runs.pop_front()
+    fn add(&mut self, seen: Seen, settings: BreakerSettings) {
+        let of_one = |one: &Seen| seen.of.is_some() && one.of == seen.of;
+        if self.0.iter().filter(|one| of_one(one)).count() >= settings.most_of_one()
+            && let Some(oldest) = self.0.iter().position(of_one)
         {
-            self.failed = self.failed.saturating_sub(usize::from(oldest));
+            self.0.remove(oldest);
+        }
+        self.0.push_back(seen);
+        if self.0.len() > settings.runs {
+            self.0.pop_front();
         }
     }
 
+    fn failed(&self) -> usize {
+        self.0.iter().filter(|seen| seen.failed).count()
+    }
+
     fn is_over(&self, settings: BreakerSettings) -> bool {
-        let percent = usize::try_from(settings.failure_percent).unwrap_or(usize::MAX);
-        let is_bad = self.failed.saturating_mul(100) >= self.runs.len().saturating_mul(percent);
-        is_bad && self.runs.len() >= settings.runs
+        let is_bad = self.failed().saturating_mul(100) >= self.0.len().saturating_mul(settings.percent());
+        is_bad && self.0.len() >= settings.runs && !self.is_of_one()
+    }
+
+    /// Whether all that failed is one tenant's.
+    fn is_of_one(&self) -> bool {
+        let mut of = self.0.iter().filter(|seen| seen.failed).map(|seen| seen.of);
+        of.next().flatten().is_some_and(|first| of.all(|of| of == Some(first)))
     }
 }
 
-fn sign(ran: &Ran, is_whole: bool) -> Sign {
+impl BreakerSettings {
+    fn percent(self) -> usize {
+        usize::try_from(self.failure_percent).unwrap_or(usize::MAX)
+    }
+
+    /// How many of the runs that are looked at may be one tenant's: a quarter, and fewer than would open it.
+    fn most_of_one(self) -> usize {
+        let opens = self.runs.saturating_mul(self.percent()).div_ceil(100);
+        opens.saturating_sub(1).min(self.runs.div_ceil(4)).max(1)
+    }
+}
+
+/// What a run says of its handler; `is_whole` is whether it was granted the handler's own timeout.
+pub(super) fn sign(ran: &Ran, is_whole: bool) -> Sign {
     let Err(failed) = &ran.said else { return Sign::Answers };
     match failed.kind {
         Failure::DidNotStart if ran.kept_by_caller => Sign::None,

@@ -24,11 +24,11 @@ fn bad() -> Ran {
 }
 
 fn run(breaker: &Arc<Breaker>, ran: &Ran) {
-    breaker.ask().unwrap().ended(ran, true);
+    breaker.ask(None).unwrap().ended(sign(ran, true));
 }
 
 fn refused(breaker: &Arc<Breaker>) -> String {
-    let refused = breaker.ask().unwrap_err();
+    let refused = breaker.ask(None).unwrap_err();
     assert_eq!(refused.kind, Failure::Overloaded);
     refused.message
 }
@@ -46,36 +46,36 @@ async fn it_opens_on_the_failure_rate_of_the_last_runs_and_closes_after_probes_o
     assert_eq!(refused(&breaker), "it did not answer lately and is not asked for a while");
 
     advance(Duration::from_millis(600)).await;
-    let probe = breaker.ask().unwrap();
+    let probe = breaker.ask(None).unwrap();
     let others = "it did not answer lately, and another call finds out whether it does again";
     assert_eq!(refused(&breaker), others);
-    probe.ended(&bad(), true);
+    probe.ended(Sign::IsBroken);
     assert_eq!(refused(&breaker), "it did not answer lately and is not asked for a while");
 
     advance(Duration::from_millis(1000)).await;
-    drop(breaker.ask().unwrap());
+    drop(breaker.ask(None).unwrap());
     for _ in 0..PROBES {
         assert_eq!(open.load(Ordering::Relaxed), 1);
-        let probe = breaker.ask().unwrap();
+        let probe = breaker.ask(None).unwrap();
         assert_eq!(refused(&breaker), others);
-        probe.ended(&good(), true);
+        probe.ended(Sign::Answers);
     }
     assert_eq!(open.load(Ordering::Relaxed), 0);
-    let (one, another) = (breaker.ask().unwrap(), breaker.ask().unwrap());
-    one.ended(&bad(), true);
-    another.ended(&bad(), true);
+    let (one, another) = (breaker.ask(None).unwrap(), breaker.ask(None).unwrap());
+    one.ended(Sign::IsBroken);
+    another.ended(Sign::IsBroken);
     assert_eq!(open.load(Ordering::Relaxed), 0, "it begins anew: too few runs to tell");
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_comes_late_from_before_it_opened_counts_no_more() {
     let (breaker, open) = breaker();
-    let late = breaker.ask().unwrap();
+    let late = breaker.ask(None).unwrap();
     (0..4).for_each(|_| run(&breaker, &bad()));
     advance(SETTINGS.open_for).await;
-    let probe = breaker.ask().unwrap();
-    late.ended(&bad(), true);
-    probe.ended(&good(), true);
+    let probe = breaker.ask(None).unwrap();
+    late.ended(Sign::IsBroken);
+    probe.ended(Sign::Answers);
     run(&breaker, &good());
     run(&breaker, &good());
     assert_eq!(open.load(Ordering::Relaxed), 0);
