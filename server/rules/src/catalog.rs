@@ -1,7 +1,7 @@
 //! All rules of all sources, checked and compiled: what a request is judged by (law 9).
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -107,6 +107,9 @@ pub struct Source {
     pub tier: Tier,
     /// Its path, absolute.
     pub path: PathBuf,
+    /// The paths of its rule files at the last load: as they are found from its own, and where they lead, every link
+    /// followed.
+    pub files: BTreeSet<PathBuf>,
     /// What came of the last load.
     pub state: SourceState,
     /// How many rules of it are in force.

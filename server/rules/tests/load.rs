@@ -453,6 +453,22 @@ fn law_10_a_source_that_is_not_there_stops_the_start() {
 }
 
 #[test]
+fn a_source_knows_its_files_by_name_and_by_where_links_lead() {
+    let mut place = Place::new();
+    place.write("real/a.json", r#"{"hooks":[]}"#);
+    place.write("real/b.txt", "");
+    place.write("elsewhere/c.json", r#"{"hooks":[]}"#);
+    std::os::unix::fs::symlink(place.at("elsewhere/c.json"), place.at("real/d.json")).unwrap();
+    std::os::unix::fs::symlink("real", place.at("rules")).unwrap();
+    place.source(Tier::Shared, "rules", false);
+    let load = place.load();
+    let real = place.root.path().canonicalize().unwrap();
+    let expected =
+        [place.at("rules/a.json"), real.join("real/a.json"), place.at("rules/d.json"), real.join("elsewhere/c.json")];
+    assert_eq!(load.sources[0].files, expected.into());
+}
+
+#[test]
 fn files_that_are_no_text_are_refused() {
     let mut place = Place::new();
     place.source(Tier::Managed, "rules", false);

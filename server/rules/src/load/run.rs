@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -51,6 +52,7 @@ struct Reading<'s> {
     tier: Tier,
     settings: &'s SourceSettings,
     ids: HashSet<Arc<str>>,
+    files: BTreeSet<PathBuf>,
     problems: Vec<Problem>,
     rules: usize,
     is_stale: bool,
@@ -97,8 +99,8 @@ impl<'s> Run<'s> {
 
     /// Reads one source and adds what it gives.
     pub(super) fn source(&mut self, tier: Tier, settings: &'s SourceSettings) {
-        let mut reading =
-            Reading { tier, settings, ids: HashSet::new(), problems: Vec::new(), rules: 0, is_stale: false };
+        let (ids, files, problems) = (HashSet::new(), BTreeSet::new(), Vec::new());
+        let mut reading = Reading { tier, settings, ids, files, problems, rules: 0, is_stale: false };
         let before = self.rules.len();
         let state = if self.sources.iter().any(|source| source.tier == tier && source.path == settings.path) {
             reading.error(&settings.path, "is named twice as a source of this tier");
@@ -122,7 +124,8 @@ impl<'s> Run<'s> {
         let errors = reading.problems.iter().filter(is_error).map(Problem::to_string).collect::<Vec<_>>();
         self.is_refused |= tier.is_central() && !errors.is_empty();
         let (path, selector) = (settings.path.clone(), settings.selector.clone());
-        self.sources.push(Source { tier, path, state, rules: reading.rules, errors, selector });
+        let (rules, files) = (reading.rules, reading.files);
+        self.sources.push(Source { tier, path, files, state, rules, errors, selector });
         self.problems.append(&mut reading.problems);
     }
 
@@ -204,6 +207,9 @@ impl<'s> Run<'s> {
 
     fn found(&mut self, reading: &mut Reading<'_>, files: Vec<RuleFile>) -> SourceState {
         let key = reading.key();
+        for path in files.iter().map(|file| &*file.path) {
+            reading.files.extend([Some(path.to_owned()), fs::canonicalize(path).ok()].into_iter().flatten());
+        }
         if reading.tier.is_central() {
             let paths = files.iter().map(|file| Arc::clone(&file.path)).collect::<BTreeSet<_>>();
             for gone in self.memory.central.get(&key).into_iter().flat_map(|before| before.difference(&paths)) {

@@ -3,7 +3,7 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt as _,
+    os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
     process::Stdio,
     time::Duration,
@@ -158,6 +158,32 @@ async fn no_hook_runs_twice_where_hookd_on_the_same_machine_has_the_file_as_a_so
     place.write("project/.claude/settings.json", "{}");
     let sources = json!([{ "path": place.path("project/.ling/hooks.json") }]);
     let hookd = Hookd::builder().settings(json!({ "tiers": { "shared": { "sources": sources } } })).start().await;
+    place.trust(&hookd, &[]).await;
+    let ran = place.relay(&hookd, "claude-code").run(&place.bash("ls")).await;
+    assert_eq!(ran, Ran { exit: 0, out: String::new(), err: String::new() });
+    assert_eq!(place.read("project/mark").as_deref(), Some("local\nshared\n"));
+}
+
+#[tokio::test]
+async fn no_hook_runs_twice_where_a_link_leads_to_the_file_of_a_source() {
+    let place = Place::new();
+    let rule = |id: &str| {
+        let handler = json!({ "type": "command", "command": format!("echo {id} >> mark") });
+        own(json!([{ "id": id, "event": "PreToolUse", "handler": handler }]))
+    };
+    // As people keep their dotfiles: what is named is a link, what the relay offers is where it leads.
+    place.write("dotfiles/rules/hooks.json", rule("shared"));
+    place.write("dotfiles/rules/hooks.local.json", rule("local"));
+    place.write("project/.claude/settings.json", "{}");
+    fs::create_dir(place.path("project/.ling")).unwrap();
+    for name in ["hooks.json", "hooks.local.json"] {
+        symlink(place.path("dotfiles/rules").join(name), place.path("project/.ling").join(name)).unwrap();
+    }
+    symlink(place.path("dotfiles"), place.path("linked")).unwrap();
+    let sources = |path: &str| json!({ "sources": [{ "path": place.path(path) }] });
+    let tiers =
+        json!({ "shared": sources("project/.ling/hooks.json"), "local": sources("linked/rules/hooks.local.json") });
+    let hookd = Hookd::builder().settings(json!({ "tiers": tiers })).start().await;
     place.trust(&hookd, &[]).await;
     let ran = place.relay(&hookd, "claude-code").run(&place.bash("ls")).await;
     assert_eq!(ran, Ran { exit: 0, out: String::new(), err: String::new() });

@@ -120,14 +120,15 @@ pub(super) fn parse(offered: Vec<v1::OfferedFile>) -> Result<Vec<Offer>, NotJudg
 }
 
 /// What is left of `offers` without the files that are sources of this hookd themselves, whole in force and for this
-/// caller: on one machine a file can be both, and no hook runs twice.
+/// caller: on one machine a file can be both, and no hook runs twice. The path that a caller names is not looked at on the
+/// disk: what it says is compared with the names of the sources' files and where these lead.
 pub(super) fn not_in_force(mut offers: Vec<Offer>, peer: Peer, catalog: &Catalog, labels: &LabelPairs) -> Vec<Offer> {
     let applies =
         |source: &&Source| source.selector.as_ref().is_none_or(|selector| selector.fit(labels) == Fit::Applies);
     let is_source = |path: &Path| {
         let sources = catalog.sources.iter().filter(applies);
         let mut loaded = sources.filter(|source| source.state == SourceState::Loaded);
-        loaded.any(|source| source.path == path || path.parent() == Some(&source.path))
+        loaded.any(|source| source.files.contains(path))
     };
     // The same path on another machine is another file.
     if matches!(peer, Peer::Local) {
@@ -337,6 +338,7 @@ mod tests {
         let source = |path: &str, selector: Option<&Selector>| Source {
             tier: Tier::Shared,
             path: path.into(),
+            files: [Path::new(path).join("x.json")].into(),
             state: SourceState::Loaded,
             rules: 1,
             errors: Vec::new(),
