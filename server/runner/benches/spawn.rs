@@ -137,5 +137,5 @@ fn worker(runner: &Runner) -> Workers {
 async fn ask(worker: &Workers) {
     let line = [PAYLOAD, b"\n"].concat();
     let deadline = Instant::now().checked_add(Duration::from_secs(60)).unwrap();
-    assert_eq!(worker.call(line, deadline).await.unwrap().said, Said::Line(b"{}".to_vec()));
+    assert_eq!(worker.call(line, "", deadline).await.unwrap().said, Said::Line(b"{}".to_vec()));
 }

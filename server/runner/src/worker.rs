@@ -21,6 +21,8 @@ const TAIL_BYTES: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Ask {
     pub(crate) line: Arc<[u8]>,
+    /// Whoever asks.
+    pub(crate) asker: Arc<str>,
     pub(crate) reply: oneshot::Sender<Reply>,
 }
 
@@ -43,6 +45,8 @@ pub(crate) struct Worker {
     /// What was read of a line that is not yet whole.
     buffer: Vec<u8>,
     answers: u64,
+    /// Who asked last.
+    asker: Arc<str>,
     settings: WorkerSettings,
     health: Arc<Health>,
     told: Told,
@@ -60,7 +64,8 @@ impl Worker {
     pub(crate) fn new(group: Group, pipes: Pipes, settings: WorkerSettings, health: Arc<Health>, told: Told) -> Self {
         let Pipes { stdin, stdout, stderr } = pipes;
         let (tail, buffer) = (Tail::default(), Vec::new());
-        Self { group, stdin, stdout, stderr, tail, buffer, answers: 0, settings, health, told }
+        let asker = Arc::from("");
+        Self { group, stdin, stdout, stderr, tail, buffer, answers: 0, asker, settings, health, told }
     }
 
     /// Answers until nobody can ask any more, the workers are to end, or it fails.
@@ -77,7 +82,7 @@ impl Worker {
                 }
                 ask = asks.recv() => ask,
             };
-            let Some(Ask { line, mut reply }) = ask else {
+            let Some(Ask { line, asker, mut reply }) = ask else {
                 turn_away(&mut asks);
                 return self.retire(stage).await;
             };
@@ -85,6 +90,7 @@ impl Worker {
                 let _gone = reply.send(Reply::Gone);
                 return self.end_of_idle(Stir::Output);
             }
+            self.asker = asker;
             let said = tokio::select! {
                 biased;
                 () = reply.closed() => return,
@@ -97,9 +103,9 @@ impl Worker {
             let exited = matches!(said, Said::Ended(End::Exited(_) | End::Lost(_)));
             let answered = matches!(said, Said::Line(_));
             if matches!(said, Said::Ended(_)) {
-                self.health.failed();
+                self.health.failed(&self.asker);
             } else if answered {
-                self.health.answered();
+                self.health.answered(&self.asker);
             }
             let _nobody_waits = reply.send(Reply::Said { said, stderr, stays });
             if exited {
@@ -216,7 +222,7 @@ impl Worker {
                 let end = End::from(exit);
                 self.tail.take_what_is_there(&self.stderr);
                 self.told.of(Stray::Ended { end: end.clone(), stderr: std::mem::take(&mut self.tail).into_bytes() });
-                self.health.failed();
+                self.health.failed(&self.asker);
                 if matches!(end, End::Exited(_) | End::Lost(_)) {
                     self.group.leave();
                 }

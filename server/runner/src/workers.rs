@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +16,10 @@ use crate::{Command, End, Limits, Runner};
 /// The pause after the first end in a row that nobody asked for; each further one doubles it.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How much of a pause a call waits for. One that would have to wait longer has no place in the way of others.
+const LONGEST_WAIT: Duration = Duration::from_millis(100);
+/// After so many askers that make workers end those whose pause is over are forgotten.
+const MANY: usize = 1024;
 
 /// How the workers of one pool are run.
 #[derive(Debug, Clone, Copy)]
@@ -81,7 +86,8 @@ pub(crate) struct Told(Arc<dyn Fn(Stray) + Send + Sync>);
 /// - Started at the first call that finds none idle, and then asked again and again, by one call at a time.
 /// - A worker whose call timed out or was dropped is killed like any program, so that a late answer can never be taken
 ///   for the next one's. So is one that says something when it was not asked.
-/// - One that ends is replaced at the next call; if it did so unasked, after a pause that grows with each end in a row.
+/// - One that ends is replaced at the next call; if it did so unasked, after a pause that grows with each end in a row. What
+///   one asks can be why it ends, so the pause is for that asker alone; a call does not wait for a long one.
 /// - At the end (the pool is dropped, the runner ends its workers, its calls are used up) its stdin is closed; what is
 ///   still there after the grace is killed.
 /// - Idle ones are watched and reaped, and hold a place under a cap of their own. A call that finds that full gets a
@@ -116,37 +122,44 @@ impl Workers {
         Self { runner, command, settings, slots, idle: Mutex::default(), health: Arc::default(), told }
     }
 
-    /// Asks a worker: writes `line`, which must end with its only line break, and gives the line that comes back.
+    /// Asks a worker: writes `line`, which must end with its only line break, and gives the line that comes back. `asker` is
+    /// whoever asks, by any name; nobody in particular has the empty one.
     ///
     /// `deadline` bounds everything, the wait for a worker included. Dropping the future kills the worker that was asked.
     /// Needs a tokio runtime with I/O and time.
     ///
     /// # Errors
     /// [`Overloaded`], at once, if neither a worker's nor a child's place is free and the queue is full.
-    pub async fn call(&self, line: Vec<u8>, deadline: Instant) -> Result<Answered, Overloaded> {
-        Box::pin(self.ask(line, deadline, async || self.runner.place(self.settings.class, deadline).await)).await
+    pub async fn call(&self, line: Vec<u8>, asker: &str, deadline: Instant) -> Result<Answered, Overloaded> {
+        Box::pin(self.ask(line, asker, deadline, async || self.runner.place(self.settings.class, deadline).await)).await
     }
 
     /// As [`Self::call`], but what runs in the background takes no ordinary child's place.
     ///
     /// # Errors
     /// [`Overloaded`], at once, if neither a worker's place nor one in the background is free.
-    pub async fn call_background(&self, line: Vec<u8>, deadline: Instant) -> Result<Answered, Overloaded> {
-        Box::pin(self.ask(line, deadline, async || Places::try_background(self.runner.places()).map(Ok))).await
+    pub async fn call_background(&self, line: Vec<u8>, asker: &str, deadline: Instant) -> Result<Answered, Overloaded> {
+        Box::pin(self.ask(line, asker, deadline, async || Places::try_background(self.runner.places()).map(Ok))).await
     }
 
-    async fn ask<P>(&self, line: Vec<u8>, deadline: Instant, place: impl Fn() -> P) -> Result<Answered, Overloaded>
+    async fn ask<P>(
+        &self,
+        line: Vec<u8>,
+        asker: &str,
+        deadline: Instant,
+        place: impl Fn() -> P,
+    ) -> Result<Answered, Overloaded>
     where
         P: Future<Output = Result<Result<Place, End>, Overloaded>>,
     {
         let asked = Instant::now();
-        let line = Arc::from(line);
+        let (line, asker) = (Arc::from(line), Arc::from(asker));
         let mut stage = self.runner.places().stage();
         loop {
             let ready = tokio::select! {
                 biased;
                 () = stage.reached(Stage::Retiring) => Err(End::Cancelled),
-                ready = self.ready(deadline, &place) => ready?,
+                ready = self.ready(&asker, deadline, &place) => ready?,
                 () = sleep_until(deadline) => Err(End::TimedOut),
             };
             let unasked = |end| Answered {
@@ -161,7 +174,7 @@ impl Workers {
             };
             let since = ready.since.unwrap_or_else(Instant::now);
             let (reply, replied) = oneshot::channel();
-            if ready.line.try_send(Ask { line: Arc::clone(&line), reply }).is_err() {
+            if ready.line.try_send(Ask { line: Arc::clone(&line), asker: Arc::clone(&asker), reply }).is_err() {
                 continue;
             }
             let (said, stderr) = tokio::select! {
@@ -186,7 +199,12 @@ impl Workers {
     }
 
     /// An idle worker or a new one, once one of the pool's calls at a time is free.
-    async fn ready<P>(&self, deadline: Instant, place: impl Fn() -> P) -> Result<Result<Ready<'_>, End>, Overloaded>
+    async fn ready<P>(
+        &self,
+        asker: &str,
+        deadline: Instant,
+        place: impl Fn() -> P,
+    ) -> Result<Result<Ready<'_>, End>, Overloaded>
     where
         P: Future<Output = Result<Result<Place, End>, Overloaded>>,
     {
@@ -194,7 +212,7 @@ impl Workers {
         if let Some(line) = self.take_idle() {
             return Ok(Ok(Ready { line, keep: true, since: None, _slot: slot }));
         }
-        if let Err(end) = self.health.recovered(deadline).await {
+        if let Err(end) = self.health.recovered(asker, deadline).await {
             return Ok(Err(end));
         }
         let (place, keep) = match Places::try_worker(self.runner.places(), self.settings.class) {
@@ -207,7 +225,7 @@ impl Workers {
         let since = Instant::now();
         let started = self.start(place, since).await;
         Ok(started.map(|line| Ready { line, keep, since: Some(since), _slot: slot }).map_err(|why| {
-            self.health.failed();
+            self.health.did_not_start();
             End::DidNotStart(why)
         }))
     }
@@ -253,7 +271,15 @@ impl fmt::Debug for Told {
 
 /// How the workers of a pool have fared of late.
 #[derive(Debug, Default)]
-pub(crate) struct Health(Mutex<Option<Illness>>);
+pub(crate) struct Health(Mutex<Illnesses>);
+
+#[derive(Debug, Default)]
+struct Illnesses {
+    /// None could be started.
+    of_all: Option<Illness>,
+    /// Those that ended, by who had asked them last.
+    by_asker: HashMap<Arc<str>, Illness>,
+}
 
 /// Ends in a row that nobody asked for.
 #[derive(Debug, Clone, Copy)]
@@ -263,31 +289,54 @@ struct Illness {
 }
 
 impl Health {
-    pub(crate) fn answered(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    pub(crate) fn answered(&self, asker: &str) {
+        let mut ill = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        ill.of_all = None;
+        ill.by_asker.remove(asker);
     }
 
-    pub(crate) fn failed(&self) {
-        let mut illness = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let ends = illness.map_or(0, |illness| illness.ends);
-        let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(ends)).min(LONGEST_PAUSE);
-        let now = Instant::now();
-        let until = now.checked_add(pause).unwrap_or(now);
-        *illness = Some(Illness { ends: ends.saturating_add(1), until });
+    pub(crate) fn failed(&self, asker: &Arc<str>) {
+        let mut ill = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if ill.by_asker.len() >= MANY {
+            let now = Instant::now();
+            ill.by_asker.retain(|_, illness| illness.until > now);
+        }
+        let worse = Illness::after(ill.by_asker.get(asker));
+        ill.by_asker.insert(Arc::clone(asker), worse);
     }
 
-    /// Waits for the end of the pause. If that lies behind the deadline, says so at once.
-    async fn recovered(&self, deadline: Instant) -> Result<(), End> {
-        let illness = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Illness { ends, until }) = illness else { return Ok(()) };
-        if until < deadline {
+    fn did_not_start(&self) {
+        let mut ill = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        ill.of_all = Some(Illness::after(ill.of_all.as_ref()));
+    }
+
+    /// Waits for the end of the pause. If that lies behind the deadline or far away, says so at once.
+    async fn recovered(&self, asker: &str, deadline: Instant) -> Result<(), End> {
+        let longest = {
+            let ill = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let both = [ill.of_all, ill.by_asker.get(asker).copied()];
+            both.into_iter().flatten().max_by_key(|illness| illness.until)
+        };
+        let Some(Illness { ends, until }) = longest else { return Ok(()) };
+        let rest = until.saturating_duration_since(Instant::now());
+        if until < deadline && rest <= LONGEST_WAIT {
             sleep_until(until).await;
             return Ok(());
         }
-        let rest = until.saturating_duration_since(Instant::now()).as_millis();
+        let rest = rest.as_millis();
         let times = if ends == 1 { "once".to_owned() } else { format!("{ends} times in a row") };
         Err(End::DidNotStart(format!(
             "the worker ended {times} without being asked to; the next start is in {rest} ms"
         )))
+    }
+}
+
+impl Illness {
+    /// One end more, after these.
+    fn after(before: Option<&Self>) -> Self {
+        let ends = before.map_or(0, |illness| illness.ends);
+        let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(ends)).min(LONGEST_PAUSE);
+        let now = Instant::now();
+        Self { ends: ends.saturating_add(1), until: now.checked_add(pause).unwrap_or(now) }
     }
 }

@@ -229,6 +229,32 @@ async fn a_tenant_that_has_a_managed_guard_fail_takes_it_from_nobody_else() {
     assert_eq!(hookd.metric("hookd_open_breakers").await, 1.0);
 }
 
+/// Workers that one tenant's calls ended were started again after a pause, which was everybody's.
+#[tokio::test]
+async fn a_tenant_whose_calls_end_the_workers_of_a_guard_takes_it_from_nobody_else() {
+    let worker = "while read -r line; do case $line in *poison*) exit 7;; esac; echo '{\"decision\":\"allow\"}'; done";
+    let guard = with(sh(worker), json!({ "worker": { "pool": 1 }, "timeout": 2000 }));
+    let hookd = Hookd::builder()
+        .managed(json!([rule("guard", "PreToolUse", guard)]))
+        .file("tokens.json", &two_tenants().to_string())
+        .settings(json!({ "identity": { "anonymous": "deny", "tokens_file": "tokens.json" } }))
+        .start()
+        .await;
+    let mut client = hookd.client().await;
+    let mut ask = async |command: &str, tenant: &str| {
+        let request = with_token(pre_tool_use("Bash", json!({ "command": command })), &token_of(tenant));
+        said(client.trigger(request).await.unwrap().get_ref())["results"][0].as_str().unwrap().to_owned()
+    };
+    for _ in 0..4 {
+        let ended = "managed/guard failed exited blocked: Exit code 7";
+        assert_eq!(ask("poison", "a").await, ended);
+    }
+    let pause = "managed/guard failed did_not_start blocked: the worker ended 4 times in a row without being asked to";
+    let paused = ask("poison", "a").await;
+    assert!(paused.starts_with(pause), "{paused}");
+    assert_eq!(ask("ls", "b").await, "managed/guard allow");
+}
+
 /// The slow commands of one team were all children that there are, and everybody else's managed guard waited for one.
 #[tokio::test]
 async fn slow_commands_of_a_team_take_no_children_from_a_managed_guard_of_others() {

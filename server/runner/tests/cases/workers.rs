@@ -30,7 +30,7 @@ fn workers(runner: &Runner, mark: &Mark, script: &str, settings: WorkerSettings)
 }
 
 async fn ask(workers: &Workers, line: &str) -> Answered {
-    within(workers.call(format!("{line}\n").into_bytes(), soon(GENEROUS))).await.unwrap()
+    within(workers.call(format!("{line}\n").into_bytes(), "", soon(GENEROUS))).await.unwrap()
 }
 
 async fn said(workers: &Workers, line: &str) -> Said {
@@ -120,7 +120,7 @@ async fn one_that_hangs_is_killed_with_its_group_and_its_late_answer_is_nobodys(
     let workers = workers(&runner, &mark, &script, WorkerSettings { pool: 1, ..SETTINGS });
     let first = parts(&said(&workers, "a").await).0;
     let (begun, limit) = (Instant::now(), Duration::from_millis(300));
-    let hung = workers.call(b"hang\n".to_vec(), soon(limit)).await.unwrap();
+    let hung = workers.call(b"hang\n".to_vec(), "", soon(limit)).await.unwrap();
     assert_eq!(hung.said, ended(End::TimedOut));
     assert!(begun.elapsed() >= limit && !hung.elapsed.is_zero(), "{:?}", hung.elapsed);
     let next = said(&workers, "b").await;
@@ -137,7 +137,7 @@ async fn a_caller_that_goes_away_takes_the_worker_along() {
     let workers = workers(&runner, &mark, &script, SETTINGS);
     let pid = parts(&said(&workers, "a").await).0;
     {
-        let mut call = Box::pin(workers.call(b"hang\n".to_vec(), soon(GENEROUS)));
+        let mut call = Box::pin(workers.call(b"hang\n".to_vec(), "", soon(GENEROUS)));
         // The shell and its `sleep`: the question has arrived.
         let asked = eventually("it hangs", || mark.living().len() == 2);
         tokio::select! {
@@ -286,23 +286,45 @@ async fn one_that_cannot_live_is_started_again_after_longer_and_longer_pauses() 
     let (runner, mark) = (runner(), Mark::new());
     let workers = workers(&runner, &mark, "echo broken >&2; exit 7", WorkerSettings { pool: 1, ..SETTINGS });
     let begun = Instant::now();
-    for _call in 0..5 {
+    for _call in 0..3 {
         let failed = ask(&workers, "a").await;
         assert_eq!((failed.said, text(&failed.stderr)), (ended(End::Exited(7)), "broken\n"));
     }
-    assert!(begun.elapsed() >= Duration::from_millis(20 + 40 + 80 + 160), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() >= Duration::from_millis(20 + 40), "{:?}", begun.elapsed());
     // A call that has less time than the pause is told so, and nothing is started.
-    for _call in 0..4 {
-        ask(&workers, "a").await;
-    }
-    let refused = workers.call(b"a\n".to_vec(), soon(Duration::from_millis(1))).await.unwrap();
-    let Said::Ended(End::DidNotStart(why)) = refused.said else { panic!("{:?}", refused.said) };
-    assert!(
-        why.starts_with("the worker ended 9 times in a row without being asked to; the next start is in "),
-        "{why}"
-    );
+    let refused = workers.call(b"a\n".to_vec(), "", soon(Duration::from_millis(1))).await.unwrap();
     assert!(refused.elapsed.is_zero());
+    let refusal = |said| match said {
+        Said::Ended(End::DidNotStart(why)) => why,
+        other => panic!("{other:?}"),
+    };
+    let why = refusal(refused.said);
+    let (times, rest) = ("times in a row without being asked to; the next start is in ", " ms");
+    assert!(why.starts_with(&format!("the worker ended 3 {times}")) && why.ends_with(rest), "{why}");
+    // Nor does one wait long.
+    assert_eq!(said(&workers, "a").await, ended(End::Exited(7)));
+    let why = refusal(said(&workers, "a").await);
+    assert!(why.starts_with(&format!("the worker ended 4 {times}")), "{why}");
     within(runner.idle()).await;
+}
+
+#[tokio::test]
+async fn what_one_asks_that_ends_workers_lets_nobody_else_wait() {
+    let (runner, mark) = (runner(), Mark::new());
+    let script = "while read -r line; do if [ $line = poison ]; then exit 7; fi; echo '{}'; done";
+    let workers = workers(&runner, &mark, script, WorkerSettings { pool: 1, ..SETTINGS });
+    let call = async |line: &str, asker: &str| {
+        within(workers.call(format!("{line}\n").into_bytes(), asker, soon(GENEROUS))).await.unwrap().said
+    };
+    for _call in 0..4 {
+        assert_eq!(call("poison", "a").await, ended(End::Exited(7)));
+    }
+    let Said::Ended(End::DidNotStart(_)) = call("fine", "a").await else { panic!("its pause is over") };
+    assert_eq!(call("fine", "b").await, Said::Line(b"{}".to_vec()));
+    // One that is there is everybody's.
+    assert_eq!(call("fine", "a").await, Said::Line(b"{}".to_vec()));
+    assert_eq!(call("poison", "a").await, ended(End::Exited(7)));
+    assert_eq!(call("fine", "a").await, Said::Line(b"{}".to_vec()), "it begins anew");
 }
 
 #[tokio::test]
@@ -342,9 +364,9 @@ async fn without_a_place_of_its_own_a_call_gets_a_worker_for_itself() {
         calls.spawn(async move { said(&workers, "a").await });
     }
     eventually("they run", || runner.live() == 7).await;
-    let full = fourth.call(b"c\n".to_vec(), soon(GENEROUS)).await;
+    let full = fourth.call(b"c\n".to_vec(), "", soon(GENEROUS)).await;
     assert_eq!(full, Err(Overloaded::Queue { children: 4, queue: 0 }));
-    let background = fourth.call_background(b"d\n".to_vec(), soon(GENEROUS)).await.unwrap();
+    let background = fourth.call_background(b"d\n".to_vec(), "", soon(GENEROUS)).await.unwrap();
     assert_eq!(parts(&background.said).1, "d");
     calls.shutdown().await;
     drop((pools, central, fourth));

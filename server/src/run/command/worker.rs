@@ -32,7 +32,8 @@ pub(super) fn of<'a>(commands: &Commands, started: &Started<'a>) -> Result<Optio
 /// Asks one of them, and waits for its answer within `granted`, the wait for a free one included.
 pub(super) async fn ask(workers: &Workers, started: Started<'_>, granted: Duration) -> Ran {
     let expect = Expect::of(started.rule, started.trigger);
-    match workers.call(one_line(started.stdin), deadline(granted)).await {
+    let asker = asker(&started).to_owned();
+    match workers.call(one_line(started.stdin), &asker, deadline(granted)).await {
         Ok(answered) => said(answered, granted, &expect),
         Err(full) => Ran::said(Err(overloaded(&full))),
     }
@@ -45,13 +46,19 @@ pub(super) fn ask_in_background(
 ) -> impl Future<Output = Ran> + Send + use<> {
     let expect = Expect::of(started.rule, started.trigger);
     let timeout = started.handler.timeout;
+    let asker = asker(&started).to_owned();
     let line = one_line(started.stdin);
     async move {
-        match workers.call_background(line, deadline(timeout)).await {
+        match workers.call_background(line, &asker, deadline(timeout)).await {
             Ok(answered) => said(answered, timeout, &expect),
             Err(full) => Ran::said(Err(overloaded(&full))),
         }
     }
+}
+
+/// Whoever's calls a worker may die of without that being the others' matter.
+fn asker<'a>(started: &Started<'a>) -> &'a str {
+    started.trigger.identity.tenant().unwrap_or_default()
 }
 
 /// A worker belongs to no event, so it knows none of an event's variables (nor placeholders in its arguments: that
