@@ -4,7 +4,6 @@ use hookd_rules::{Environment, LoadSettings};
 use tokio::signal::unix::Signal;
 use tracing::{info, warn};
 
-use super::settings_path;
 use crate::{
     catalog::{Live, Watch, WatchTimes},
     settings::{Origin, Settings},
@@ -69,7 +68,7 @@ impl Source {
     }
 
     fn watched(&self, mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
-        paths.extend(settings_path(&self.origin));
+        paths.extend(self.origin.file.as_ref().map(|file| self.origin.working_directory.join(file)));
         paths
     }
 }
