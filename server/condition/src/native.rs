@@ -4,21 +4,26 @@
 //! no native form is a leaf that cel runs; the rest around it stays native.
 
 mod compare;
+mod given;
 mod lower;
+mod operand;
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
-use hookd_json::{Json, Members, Number, Value};
-
-use self::compare::{equal, order};
-pub(crate) use self::lower::{lower, lower_value};
+use self::{
+    compare::{equal, order},
+    operand::{Fault, Item, Literal, Step, both, said},
+};
+pub(crate) use self::{
+    given::Given,
+    lower::{lower, lower_value},
+    operand::Operand,
+};
 use crate::{
-    EvaluationError, Facts,
-    facts::{self, Seen},
-    functions::{Range, any_match, redact, under},
+    Facts,
+    functions::{Range, any_match, under},
     group::Group,
     interpret::Interpreted,
-    number::{Numeric, numeric, unfit},
     pattern::Pattern,
     variable::Variable,
 };
@@ -78,198 +83,6 @@ impl TextTest {
             Self::Contains => "contains",
         }
     }
-}
-
-/// A part that is a value.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Operand {
-    Literal(Literal),
-    Variable(Variable),
-    /// A look-up in `params`, `result`, `payload` or `caller`.
-    Path(Variable, Box<[Step]>),
-    /// `caller.claimed.KEY`
-    Claimed(Box<str>),
-    /// `caller.labels.KEY`
-    Label(Box<str>),
-    Size(Box<Operand>),
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Step {
-    Key(Box<str>),
-    Index(usize),
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Literal {
-    Null,
-    Bool(bool),
-    Int(i64),
-    Uint(u64),
-    /// By its bits.
-    Double(u64),
-    Text(Box<str>),
-}
-
-/// An expression that gives a value, where it is lowered.
-#[derive(Debug)]
-pub(crate) enum Given {
-    /// A look-up. Its digits are kept.
-    Operand(Operand),
-    /// `redact(look-up, literal, literal)`
-    Redact(Operand, Arc<Pattern>, Box<str>),
-    Interpreted(Box<Interpreted>),
-}
-
-/// A value of the call.
-#[derive(Debug, Clone, Copy)]
-enum Item<'v> {
-    Null,
-    Bool(bool),
-    Number(Numeric),
-    /// A number that fits no CEL type.
-    Big(&'v str),
-    Text(&'v str),
-    List(&'v [Json<'v>]),
-    Map(&'v Members<'v>),
-}
-
-/// Why a part has no value. Words are made only for the one that is told.
-#[derive(Debug)]
-pub(crate) enum Fault<'v> {
-    NoSuchKey(&'v str),
-    OutOfBounds,
-    Takes(&'static str, &'static str, &'static str),
-    Unfit(&'v str),
-    Broken(&'v EvaluationError),
-    Said(EvaluationError),
-}
-
-impl From<Fault<'_>> for EvaluationError {
-    fn from(fault: Fault<'_>) -> Self {
-        Self::new(match fault {
-            Fault::NoSuchKey(key) => format!("no such key: `{key}`"),
-            Fault::OutOfBounds => "the index is out of bounds".to_owned(),
-            Fault::Takes(what, wanted, found) => format!("{what} takes {wanted}, this is {found}"),
-            Fault::Unfit(number) => unfit(number),
-            Fault::Broken(error) => return error.clone(),
-            Fault::Said(error) => return error,
-        })
-    }
-}
-
-fn said<'v>(message: impl AsRef<str>) -> Fault<'v> {
-    Fault::Said(EvaluationError::new(message))
-}
-
-impl Item<'_> {
-    fn noun(self) -> &'static str {
-        match self {
-            Item::Null => "null",
-            Item::Bool(_) => "a boolean",
-            Item::Number(_) | Item::Big(_) => "a number",
-            Item::Text(_) => "a string",
-            Item::List(_) => "a list",
-            Item::Map(_) => "a map",
-        }
-    }
-}
-
-impl<'v> From<&'v Json<'v>> for Item<'v> {
-    fn from(value: &'v Json<'v>) -> Self {
-        match value {
-            Json::Null => Item::Null,
-            Json::Bool(value) => Item::Bool(*value),
-            Json::Number(digits) => numeric(digits).map_or(Item::Big(digits), Item::Number),
-            Json::Text(text) => Item::Text(text),
-            Json::List(items) => Item::List(items),
-            Json::Object(members) => Item::Map(members),
-        }
-    }
-}
-
-impl<'v> From<&'v Literal> for Item<'v> {
-    fn from(literal: &'v Literal) -> Self {
-        match literal {
-            Literal::Null => Item::Null,
-            Literal::Bool(value) => Item::Bool(*value),
-            Literal::Int(int) => Item::Number(Numeric::Int(*int)),
-            Literal::Uint(uint) => Item::Number(Numeric::Uint(*uint)),
-            Literal::Double(bits) => Item::Number(Numeric::Double(f64::from_bits(*bits))),
-            Literal::Text(text) => Item::Text(text),
-        }
-    }
-}
-
-impl Operand {
-    /// The value, usable or not.
-    fn find<'v>(&'v self, facts: &'v Facts<'_>) -> Result<Item<'v>, Fault<'v>> {
-        match self {
-            Self::Literal(literal) => Ok(literal.into()),
-            Self::Variable(variable) => match facts::value(facts, *variable) {
-                Seen::Text(text) => Ok(text.map_or(Item::Null, Item::Text)),
-                Seen::Int(int) => Ok(Item::Number(Numeric::Int(int))),
-                Seen::Json(value) => value.map(Item::from).map_err(Fault::Broken),
-            },
-            Self::Path(..) => self.json(facts).map(Item::from),
-            Self::Claimed(key) => facts.call().claimed.get(key).map(Item::Text).ok_or(Fault::NoSuchKey(key)),
-            Self::Label(key) => {
-                let label = facts.call().labels.iter().rfind(|(known, _)| **known == **key);
-                label.map(|(_, value)| Item::Text(value)).ok_or(Fault::NoSuchKey(key))
-            }
-            Self::Size(operand) => {
-                let size = match operand.item(facts)? {
-                    Item::Text(text) => text.chars().count(),
-                    Item::List(items) => items.len(),
-                    Item::Map(map) => map.len(),
-                    item => return Err(Fault::Takes("`size`", "a string, list or map", item.noun())),
-                };
-                Ok(Item::Number(Numeric::Int(i64::try_from(size).unwrap_or(i64::MAX))))
-            }
-        }
-    }
-
-    /// The value, which must be usable.
-    fn item<'v>(&'v self, facts: &'v Facts<'_>) -> Result<Item<'v>, Fault<'v>> {
-        match self.find(facts)? {
-            Item::Big(number) => Err(Fault::Unfit(number)),
-            item => Ok(item),
-        }
-    }
-
-    /// The JSON value of a variable or a look-up in one.
-    fn json<'v>(&'v self, facts: &'v Facts<'_>) -> Result<&'v Json<'v>, Fault<'v>> {
-        let (root, steps): (_, &[Step]) = match self {
-            Self::Variable(root) => (*root, &[]),
-            Self::Path(root, steps) => (*root, steps),
-            _ => return Err(said("this is no part of the call")),
-        };
-        let Seen::Json(value) = facts::value(facts, root) else {
-            return Err(said("this is no JSON value"));
-        };
-        let mut value = value.map_err(Fault::Broken)?;
-        for step in steps {
-            value = match (step, value) {
-                (Step::Key(key), Json::Object(members)) => members.get(key).ok_or(Fault::NoSuchKey(key))?,
-                (Step::Index(index), Json::List(items)) => items.get(*index).ok_or(Fault::OutOfBounds)?,
-                (Step::Key(_), other) => return Err(Fault::Takes("a look-up", "a map", Item::from(other).noun())),
-                (Step::Index(_), other) => return Err(Fault::Takes("an index", "a list", Item::from(other).noun())),
-            };
-        }
-        Ok(value)
-    }
-
-    fn text<'v>(&'v self, facts: &'v Facts<'_>, function: &'static str) -> Result<&'v str, Fault<'v>> {
-        match self.item(facts)? {
-            Item::Text(text) => Ok(text),
-            item => Err(Fault::Takes(function, "a string", item.noun())),
-        }
-    }
-}
-
-fn both<'v>(pair: &'v [Operand; 2], facts: &'v Facts<'_>) -> Result<[Item<'v>; 2], Fault<'v>> {
-    let [left, right] = pair;
-    Ok([left.item(facts)?, right.item(facts)?])
 }
 
 impl Test {
@@ -349,9 +162,7 @@ impl Test {
             Self::Interpreted(interpreted) => interpreted.boolean(facts).map_err(Fault::Said),
         }
     }
-}
 
-impl Test {
     /// Calls `visit` with each pattern test in it that has no group.
     pub(crate) fn each_match(&mut self, visit: &mut impl FnMut(&mut Self)) {
         match self {
@@ -396,61 +207,6 @@ fn contains<'v>(container: Item<'v>, element: Item<'v>) -> Result<bool, Fault<'v
         (Item::Map(_), element) => Err(Fault::Takes("`in` a map", "a key", element.noun())),
         (container, _) => Err(Fault::Takes("`in`", "a list or a map", container.noun())),
     }
-}
-
-impl Given {
-    /// The value.
-    pub(crate) fn value(&self, facts: &Facts<'_>) -> Result<Value, EvaluationError> {
-        match self {
-            Self::Operand(operand) => Ok(match part(operand, facts)? {
-                Some(part) => part.clone().into_value(),
-                None => made(operand.item(facts)?)?,
-            }),
-            Self::Redact(operand, pattern, with) => {
-                let value = match part(operand, facts)? {
-                    Some(part) => Cow::Borrowed(part),
-                    None => match operand.item(facts)? {
-                        Item::Text(text) => Cow::Owned(Json::Text(Cow::Borrowed(text))),
-                        item => return Ok(made(item)?),
-                    },
-                };
-                let redacted = pattern.with_regex(|regex| redact(&value, regex, with))?;
-                redacted.map_err(EvaluationError::new)
-            }
-            Self::Interpreted(interpreted) => interpreted.value(facts),
-        }
-    }
-}
-
-/// The value of `operand`, where it is a part of the call's JSON.
-fn part<'v>(operand: &'v Operand, facts: &'v Facts<'_>) -> Result<Option<&'v Json<'v>>, Fault<'v>> {
-    let (Operand::Path(..)
-    | Operand::Variable(Variable::Params | Variable::Result | Variable::Payload | Variable::Caller)) = operand
-    else {
-        return Ok(None);
-    };
-    let value = operand.json(facts)?;
-    match value.into() {
-        Item::Big(digits) => Err(Fault::Unfit(digits)),
-        _ => Ok(Some(value)),
-    }
-}
-
-/// The value of something that is no part of the call's JSON.
-fn made(item: Item<'_>) -> Result<Value, Fault<'_>> {
-    Ok(match item {
-        Item::Null => Value::Null,
-        Item::Bool(value) => Value::Bool(value),
-        Item::Number(Numeric::Int(int)) => Value::Number(int.into()),
-        Item::Number(Numeric::Uint(uint)) => Value::Number(uint.into()),
-        Item::Number(Numeric::Double(double)) => {
-            Number::from_f64(double).map(Value::Number).ok_or_else(|| said(format!("JSON has no number {double}")))?
-        }
-        Item::Big(digits) => return Err(Fault::Unfit(digits)),
-        Item::Text(text) => Value::String(text.to_owned()),
-        Item::List(items) => Json::List(items.to_vec()).into_value(),
-        Item::Map(members) => Json::Object(members.clone()).into_value(),
-    })
 }
 
 #[cfg(test)]
