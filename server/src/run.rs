@@ -17,7 +17,7 @@ mod testing;
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-pub use bulkheads::{BreakerSettings, BulkheadSettings, Slot, Slots};
+pub use bulkheads::{BreakerSettings, BulkheadSettings, OneEach, Slot, Slots};
 pub use decide::decide;
 pub use holding::{Holding, HoldingError};
 pub use http::{HttpError, check_authorities};

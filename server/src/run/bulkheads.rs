@@ -4,7 +4,7 @@
 
 mod breaker;
 mod breakers;
-mod per_tenant;
+mod one_each;
 mod shares;
 mod slots;
 
@@ -24,6 +24,7 @@ use tokio::{
 
 pub use self::{
     breaker::BreakerSettings,
+    one_each::OneEach,
     slots::{Slot, Slots},
 };
 use self::{

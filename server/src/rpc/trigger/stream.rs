@@ -4,6 +4,7 @@
 
 mod cache;
 mod offers;
+mod turns;
 mod wire;
 
 use std::{future::pending, panic::AssertUnwindSafe, sync::Arc};

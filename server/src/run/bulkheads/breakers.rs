@@ -5,7 +5,7 @@ use std::{
 
 use super::{
     breaker::{Breaker, BreakerSettings, Pass, Sign, sign},
-    per_tenant::PerTenant,
+    one_each::OneEach,
 };
 use crate::model::{Failed, Identity, Ran, Rule};
 
@@ -15,7 +15,7 @@ use crate::model::{Failed, Identity, Ran, Rule};
 #[derive(Debug)]
 pub(super) struct Breakers {
     all: Arc<Breaker>,
-    own: PerTenant<Breaker>,
+    own: OneEach<Breaker>,
     hasher: RandomState,
 }
 
@@ -30,7 +30,7 @@ impl Breakers {
     /// Those of the handler of `rule`. How many are not closed is counted in `open`.
     pub(super) fn new(settings: BreakerSettings, rule: &Rule, open: Arc<AtomicUsize>) -> Self {
         let all = Arc::new(Breaker::new(settings, rule, open));
-        Self { all, own: PerTenant::default(), hasher: RandomState::new() }
+        Self { all, own: OneEach::default(), hasher: RandomState::new() }
     }
 
     /// Leave for `caller` to have the handler run. Callers without a tenant have everybody's breaker alone.

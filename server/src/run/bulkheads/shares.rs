@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-use super::per_tenant::PerTenant;
+use super::one_each::OneEach;
 use crate::model::Identity;
 
 /// What each tenant gets at a time of something that is everybody's. It waits for its own share before it waits with others,
@@ -10,13 +10,13 @@ use crate::model::Identity;
 #[derive(Debug)]
 pub(super) struct Shares {
     most: usize,
-    of: PerTenant<Semaphore>,
+    of: OneEach<Semaphore>,
 }
 
 impl Shares {
     /// So much for each, at least one.
     pub(super) fn new(most: usize) -> Self {
-        Self { most: most.clamp(1, Semaphore::MAX_PERMITS), of: PerTenant::default() }
+        Self { most: most.clamp(1, Semaphore::MAX_PERMITS), of: OneEach::default() }
     }
 
     /// How much each gets.

@@ -13,7 +13,6 @@ use hookd_rules::{
 };
 use sha2::{Digest as _, Sha256};
 use tokio::{
-    sync::Semaphore,
     task::spawn_blocking,
     time::{Instant, timeout_at},
 };
@@ -22,6 +21,7 @@ use tracing::info;
 use super::{
     Wires,
     cache::{Cache, Compiled, Hash, Owner, Reading},
+    turns::Turns,
     wire,
 };
 use crate::{
@@ -36,11 +36,11 @@ const MAX_PATH_BYTES: usize = 4096;
 const MAX_FORMAT_BYTES: usize = 64;
 
 /// Turns what callers offer into rules. One for the process.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::rpc::trigger) struct Offers {
     cache: Cache,
-    /// One at a time: what callers send must not take the machine from the calls that it is there for.
-    compiling: Arc<Semaphore>,
+    /// For compiling.
+    turns: Turns,
 }
 
 /// A file that is offered.
@@ -62,12 +62,6 @@ pub(super) struct Gathered {
     pub(super) origins: Origins,
     /// The revision of the rules. Empty: no file was taken.
     pub(super) revision: String,
-}
-
-impl Default for Offers {
-    fn default() -> Self {
-        Self { cache: Cache::default(), compiling: Arc::new(Semaphore::new(1)) }
-    }
 }
 
 /// Checks what a caller offers.
@@ -259,13 +253,13 @@ impl Offers {
         if let Some(known) = self.cache.compiled(owner, offer.hash, &reading) {
             return known;
         }
-        let Ok(Ok(place)) = timeout_at(until, Arc::clone(&self.compiling).acquire_owned()).await else {
-            return Err("the server is busy with files of others".into());
+        let Ok(Ok(turn)) = timeout_at(until, self.turns.take(owner)).await else {
+            return Err("the server is busy with other files".into());
         };
         let (offer_here, settings) = (offer.clone(), Arc::clone(settings));
         let compiled = spawn_blocking(move || {
             // Held to the end, also where nobody waits for it any more.
-            let _place = place;
+            let _turn = turn;
             Offered::compile(&content, offer_here.file(), &settings)
         });
         let compiled: Compiled = match compiled.await {
