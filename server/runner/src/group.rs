@@ -1,6 +1,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::process::Child;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
@@ -12,6 +13,7 @@ use crate::pipes::Pipes;
 use crate::place::{Place, Stage};
 use crate::process::Spawned;
 use crate::scratch::Directory;
+use crate::strays::Strays;
 use crate::{members, orphans};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
@@ -26,7 +28,8 @@ pub(crate) enum Exit {
     Signal(i32),
 }
 
-/// A live process group. Dropping it ends the group: SIGTERM before the drop returns, the rest in a task of its own.
+/// A live process group. Dropping it ends the group, and whoever left it but has parents there: it is stopped before the
+/// drop returns, gets SIGTERM at once, and the rest in a task of its own.
 #[derive(Debug)]
 pub(crate) struct Group {
     leader: Option<Leader>,
@@ -71,8 +74,9 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         let Some(leader) = self.leader.take() else { return };
-        leader.signal(Signal::TERM);
-        let doomed = Doomed { leader: Some(leader) };
+        // What is stopped starts nothing and ends nowhere, so whoever left the group is still to be found by its parents.
+        leader.signal(Signal::STOP);
+        let doomed = Doomed { leader: Some(leader), strays: Arc::default() };
         if let Some(runtime) = &self.runtime {
             // A runtime that is shutting down drops the task instead, and `Doomed` does the rest.
             runtime.spawn(doomed.end(self.kill_grace));
@@ -80,22 +84,31 @@ impl Drop for Group {
     }
 }
 
-/// A group that has got its SIGTERM. Dropping it, which only a runtime does that goes away, kills at once.
+/// A group that is stopped. Dropping it, which only a runtime does that goes away, kills at once.
 struct Doomed {
     leader: Option<Leader>,
+    strays: Arc<Strays>,
 }
 
 impl Doomed {
     async fn end(mut self, grace: Duration) {
         if let Some(leader) = &self.leader {
-            let mut stage = leader.place.stage();
-            tokio::select! {
-                biased;
-                () = leader.emptied() => {}
-                () = stage.reached(Stage::Killing) => {}
-                () = sleep(grace) => {}
+            let (mut stage, strays) = (leader.place.stage(), &self.strays);
+            leader.stop(strays).await;
+            for signal in [Signal::TERM, Signal::CONT] {
+                leader.signal(signal);
+                strays.signal(signal);
             }
-            leader.kill_all().await;
+            let is_empty = tokio::select! {
+                biased;
+                () = leader.emptied(strays) => true,
+                () = stage.reached(Stage::Killing) => false,
+                () = sleep(grace) => false,
+            };
+            if !is_empty {
+                leader.stop(strays).await;
+            }
+            leader.kill_all(strays).await;
         }
         if let Some(leader) = self.leader.take() {
             leader.reap();
@@ -106,7 +119,10 @@ impl Doomed {
 impl Drop for Doomed {
     fn drop(&mut self) {
         let Some(leader) = self.leader.take() else { return };
+        leader.signal(Signal::STOP);
+        self.strays.stop(leader.pid);
         leader.signal(Signal::KILL);
+        self.strays.signal(Signal::KILL);
         // Without a runtime only a thread can wait. If there is none to have, this process is about to end, and its
         // children are then reaped by its own parent.
         let _thread = std::thread::Builder::new().name("reaper".to_owned()).spawn(move || leader.reap_when_exited());
@@ -153,26 +169,35 @@ impl Leader {
         }
     }
 
-    /// Waits until no member is left, the unreaped leader apart.
-    async fn emptied(&self) {
+    /// Stops the group and whoever left it.
+    async fn stop(&self, strays: &Arc<Strays>) {
+        self.signal(Signal::STOP);
+        let (pid, strays) = (self.pid, Arc::clone(strays));
+        // A runtime that goes away cancels the look; this task is then dropped too, and looks itself as it goes.
+        let _cancelled = spawn_blocking(move || strays.stop(pid)).await;
+    }
+
+    /// Waits until no member and no stray is left, the unreaped leader apart.
+    async fn emptied(&self, strays: &Arc<Strays>) {
         // An exit that cannot be observed is one that something else has collected.
         let _exit = self.exited().await;
         let mut pause = FIRST_PAUSE;
-        while self.has_members().await {
+        while self.has_members(strays).await {
             rest(&mut pause).await;
         }
     }
 
     /// Sends SIGKILL until no member is left. One that was being forked when the first signal came, or that joined the
     /// group since, is met by the next one.
-    async fn kill_all(&self) {
+    async fn kill_all(&self, strays: &Arc<Strays>) {
         let begun = Instant::now();
         let mut pause = FIRST_PAUSE;
         let mut logged = false;
         loop {
             self.signal(Signal::KILL);
+            strays.signal(Signal::KILL);
             let leader_is_alive = matches!(self.exit(), Ok(None));
-            if !leader_is_alive && !self.has_members().await {
+            if !leader_is_alive && !self.has_members(strays).await {
                 return;
             }
             if !logged && begun.elapsed() > STUBBORN {
@@ -183,10 +208,11 @@ impl Leader {
         }
     }
 
-    async fn has_members(&self) -> bool {
-        let pid = self.pid;
+    /// Whether there are any, strays included.
+    async fn has_members(&self, strays: &Arc<Strays>) -> bool {
+        let (pid, strays) = (self.pid, Arc::clone(strays));
         // A runtime that goes away cancels the look; this task is then dropped too, and kills as it goes.
-        spawn_blocking(move || members::has_living(pid)).await.unwrap_or(true)
+        spawn_blocking(move || members::has_living(pid) || strays.are_living()).await.unwrap_or(true)
     }
 
     /// Reaps a leader that has exited.

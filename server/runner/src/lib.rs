@@ -15,15 +15,17 @@
 //!   So does the death of the leader by a signal. The answer never waits for that; the place under the cap does.
 //! - A leader that exits by itself, whatever its code, leaves the processes that it started alone: a helper that was
 //!   detached on purpose lives on. It is no longer counted, and its end is not this crate's business.
-//! - A process that leaves the group (`setsid`) leaves this crate's reach too. Where this process is the first one of its
-//!   machine, it reaps the members of groups that it ends; [`reap_orphans`] reaps those that were left alone.
+//! - A process that left the group (`setsid`) is ended with it as long as its parents lead there (on Linux, where kernel
+//!   and sandbox have descriptors of processes). One whose parents have ended as well is out of this crate's reach.
+//! - Where this process is the first one of its machine, it reaps the members of groups that it ends; [`reap_orphans`]
+//!   reaps all others.
 //! - Output beyond the cap is read and thrown away, so memory stays flat and the program is not blocked.
 //!
 //! [`Workers`] are programs that stay: started once, asked line by line, with the same rules for their groups.
 //!
 //! Read on in this order: `runner` (what callers use) → `place` (the cap, the queue) → `process` (one program) → `scratch`
 //! (its own directory) → `removal` (of that) → `pipes` → `group` (signals, reaping) → `members` (who is in a group) →
-//! `orphans` (who reaps what); and `workers` (a pool) → `worker` (one of them).
+//! `strays` (who left it) → `orphans` (who reaps what); and `workers` (a pool) → `worker` (one of them).
 
 mod group;
 mod members;
@@ -34,6 +36,7 @@ mod process;
 mod removal;
 mod runner;
 mod scratch;
+mod strays;
 mod worker;
 mod workers;
 

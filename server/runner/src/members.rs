@@ -1,3 +1,12 @@
+#[cfg(target_os = "linux")]
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
 use rustix::process::Pid;
 
 /// Whether a group has a living member. Its leader must be unreaped, and counts only while it is alive.
@@ -22,15 +31,42 @@ pub(crate) fn has_living(group: Pid) -> bool {
 /// The children of this process that have ended and are not collected.
 #[cfg(target_os = "linux")]
 pub(crate) fn ended_children() -> Vec<Pid> {
-    let Ok(table) = std::fs::read_dir("/proc") else { return Vec::new() };
-    let ours = table.flatten().filter_map(|entry| Member::read(&entry)).filter(|it| it.ended && it.is_ours());
-    ours.map(|it| it.pid).collect()
+    all().filter(|it| it.ended && it.is_ours()).map(|it| it.pid).collect()
 }
 
 /// The children of this process that have ended and are not collected: not known here.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn ended_children() -> Vec<Pid> {
     Vec::new()
+}
+
+/// The living processes outside of a group whose parents lead to its leader (which is unreaped), to one of its members, or
+/// to one of `known`, which are left out themselves.
+#[cfg(target_os = "linux")]
+pub(crate) fn left(group: Pid, known: &[Member]) -> Vec<Member> {
+    let table = table();
+    let mut by_parent = BTreeMap::<i32, Vec<&Member>>::new();
+    let mut roots = Vec::new();
+    for member in &*table {
+        let is_known = known.iter().any(|it| it.is(member));
+        if member.pid == group || member.group == group.as_raw_pid() || is_known {
+            roots.push(member.pid);
+        }
+        if !is_known {
+            by_parent.entry(member.parent).or_default().push(member);
+        }
+    }
+    let mut found = Vec::new();
+    while let Some(parent) = roots.pop() {
+        // Taken out, so that each is looked at once.
+        for child in by_parent.remove(&parent.as_raw_pid()).into_iter().flatten() {
+            roots.push(child.pid);
+            if child.group != group.as_raw_pid() && !child.ended {
+                found.push(child.clone());
+            }
+        }
+    }
+    found
 }
 
 /// What one walk found of a group.
@@ -44,8 +80,7 @@ struct Look {
 #[cfg(target_os = "linux")]
 fn look_at(group: Pid) -> Look {
     let mut look = Look::default();
-    let Ok(table) = std::fs::read_dir("/proc") else { return look };
-    for member in table.flatten().filter_map(|entry| Member::read(&entry)) {
+    for member in all() {
         if member.group != group.as_raw_pid() {
             continue;
         }
@@ -58,19 +93,49 @@ fn look_at(group: Pid) -> Look {
     look
 }
 
+/// The processes as they are now. Where many groups end at once, one walk serves all who asked before it began.
 #[cfg(target_os = "linux")]
-struct Member {
-    pid: Pid,
-    parent: i32,
+fn table() -> Arc<[Member]> {
+    static BEGUN: AtomicU64 = AtomicU64::new(0);
+    static LAST: Mutex<Option<(u64, Arc<[Member]>)>> = Mutex::new(None);
+
+    let asked = BEGUN.load(Ordering::SeqCst);
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((number, members)) = &*last
+        && *number > asked
+    {
+        return Arc::clone(members);
+    }
+    let number = BEGUN.fetch_add(1, Ordering::SeqCst).saturating_add(1);
+    let members = all().collect::<Arc<[_]>>();
+    *last = Some((number, Arc::clone(&members)));
+    members
+}
+
+/// All processes that can be seen.
+#[cfg(target_os = "linux")]
+fn all() -> impl Iterator<Item = Member> {
+    let table = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    table.filter_map(|entry| Member::of(Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?))
+}
+
+/// A process as the table has it.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Clone)]
+pub(crate) struct Member {
+    pub(crate) pid: Pid,
+    pub(crate) parent: i32,
     group: i32,
-    ended: bool,
+    /// When it was started, in ticks of the kernel's.
+    started: u64,
+    pub(crate) ended: bool,
 }
 
 #[cfg(target_os = "linux")]
 impl Member {
-    fn read(entry: &std::fs::DirEntry) -> Option<Self> {
-        let pid = entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw)?;
-        let stat = std::fs::read(entry.path().join("stat")).ok()?;
+    /// The process with this number. `None`: there is none.
+    pub(crate) fn of(pid: Pid) -> Option<Self> {
+        let stat = std::fs::read(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
         let stat = String::from_utf8_lossy(&stat);
         // The name, in parentheses, can hold anything; what follows the last one is plain.
         let (_, plain) = stat.rsplit_once(')')?;
@@ -78,7 +143,13 @@ impl Member {
         let state = fields.next()?;
         let parent = fields.next()?.parse().ok()?;
         let group = fields.next()?.parse().ok()?;
-        Some(Self { pid, parent, group, ended: matches!(state, "Z" | "X" | "x") })
+        let started = fields.nth(16)?.parse().ok()?;
+        Some(Self { pid, parent, group, started, ended: matches!(state, "Z" | "X" | "x") })
+    }
+
+    /// They are one process.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        (self.pid, self.started) == (other.pid, other.started)
     }
 
     /// The processes of a dead leader become children of process 1. In a container that is often this process, and then

@@ -58,6 +58,13 @@ async fn case_002_a_timeout_ends_the_whole_pipeline() {
 }
 
 #[tokio::test]
+async fn case_002_a_timeout_ends_also_what_left_the_group() {
+    let (hookd, answer) = ask(with(sh("setsid sleep 600 & wait"), json!({ "timeout": 500 }))).await;
+    assert_eq!(said(&answer), timed_out(500));
+    nothing_is_left(&hookd).await;
+}
+
+#[tokio::test]
 async fn case_003_a_loop_in_the_background_ends_with_its_shell() {
     let handler = with(sh("(while :; do echo x; sleep 0.05; done) & wait"), json!({ "timeout": 500 }));
     let (hookd, answer) = ask(handler).await;

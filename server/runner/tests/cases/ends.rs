@@ -69,6 +69,61 @@ async fn case_005_no_child_escapes_that_is_forked_at_the_moment_of_the_kill() {
 }
 
 #[tokio::test]
+async fn a_timeout_ends_also_what_left_the_group() {
+    let runner = runner();
+    let short = Limits { kill_grace: Duration::from_millis(50), ..limits(SHORT) };
+    for script in [
+        "setsid sleep 300 & wait",
+        "(setsid sleep 300 & setsid sleep 300 & wait) & wait",
+        "setsid sh -c 'setsid sleep 300 & sleep 300 & wait' & wait",
+        r#"setsid sh -c "trap '' TERM; while :; do sleep 300; done" & wait"#,
+        r#"trap '' TERM; setsid sh -c 'while :; do setsid sleep 300; done' & while :; do sleep 300; done"#,
+    ] {
+        let mark = Mark::new();
+        let finished = run(&runner, mark.sh(script), short).await;
+        assert_eq!(finished.end, End::TimedOut, "{script}");
+        within(runner.idle()).await;
+        assert_eq!(mark.living(), Vec::<i32>::new(), "{script}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn case_005_no_child_escapes_that_leaves_the_group_at_the_moment_of_the_kill() {
+    let runner = runner();
+    for _round in 0..10 {
+        let mark = Mark::new();
+        let short = Limits { pipe_grace: Duration::ZERO, ..limits(Duration::from_millis(60)) };
+        let forker = "while :; do setsid sleep 300 & done";
+        assert_eq!(run(&runner, mark.sh(forker), short).await.end, End::TimedOut);
+        within(runner.idle()).await;
+        assert_eq!(mark.living(), Vec::<i32>::new(), "survivors of a group that was said to be gone");
+    }
+}
+
+#[tokio::test]
+async fn what_left_the_group_may_clean_up_too() {
+    let (runner, mark) = (runner(), Mark::new());
+    let directory = tempfile::tempdir().unwrap();
+    let patient = Limits { kill_grace: GENEROUS, ..limits(Duration::from_millis(500)) };
+    let cleaner = r#"setsid sh -c "trap 'echo done >cleaned; exit' TERM; while :; do sleep 0.05; done" & wait"#;
+    let mut command = mark.sh(cleaner);
+    command.cwd = Some(directory.path().to_owned());
+    assert_eq!(run(&runner, command, patient).await.end, End::TimedOut);
+    within(runner.idle()).await;
+    assert_eq!(std::fs::read_to_string(directory.path().join("cleaned")).unwrap(), "done\n");
+    assert_eq!(mark.living(), Vec::<i32>::new());
+}
+
+#[tokio::test]
+async fn case_006_a_helper_that_left_the_group_lives_on_when_its_leader_exits() {
+    let mark = Mark::new();
+    let finished = run(&runner(), mark.sh("setsid sleep 300 >/dev/null 2>&1 & echo $!"), limits(GENEROUS)).await;
+    assert_eq!(finished.end, End::Exited(0));
+    let helper: i32 = text(&finished.stdout).trim().parse().unwrap();
+    assert_eq!(mark.living(), vec![helper]);
+}
+
+#[tokio::test]
 async fn case_006_a_helper_detached_on_purpose_lives_on() {
     let mark = Mark::new();
     let script = "(sleep 300 </dev/null >/dev/null 2>&1 & echo $!)";
@@ -198,11 +253,11 @@ fn a_runtime_that_goes_away_leaves_no_program_behind() {
     let mark = Mark::new();
     let new_runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (first, second, runner) = (new_runtime(), new_runtime(), runner());
-    for script in ["trap '' TERM; while :; do sleep 300; done", "sleep 300 & wait"] {
+    for script in ["trap '' TERM; while :; do sleep 300; done", "sleep 300 & wait", "setsid sleep 300 & wait"] {
         let (runner, command) = (runner.clone(), mark.sh(script));
         first.spawn(async move { run(&runner, command, limits(GENEROUS)).await });
     }
-    second.block_on(eventually("both run", || mark.living().len() == 4));
+    second.block_on(eventually("all run", || mark.living().len() == 6));
     drop(first);
     second.block_on(async {
         mark.gone().await;
