@@ -44,7 +44,7 @@ pub use listen::Listen;
 pub use log::{LogFormat, LogSettings};
 pub use otlp::OtlpSettings;
 pub use read::Origin;
-pub use tiers::{ServerCommands, TierSettings};
+pub use tiers::{Said, ServerCommands, TierSettings};
 pub use tls::{ClientCertificates, Plaintext, TlsSettings, TlsVersion};
 pub use traces::TraceSettings;
 

@@ -94,6 +94,7 @@ fn resolve(mut top: Section<'_, '_>, working_directory: &Path) -> Settings {
     listen::taken_twice(&top, &listen, listen_value.as_ref(), admin_listen, admin_value.as_ref());
     let (tls, plaintext) = tls::transport(&mut top, &listen, listen_value.as_ref());
     let limits = limits::limits(top.section("limits"));
+    top.refuse_null("tiers", tiers::CUT_OFF);
     let settings = Settings {
         hosts,
         admin_listen,

@@ -553,6 +553,14 @@ fn what_is_wrong_is_told_with_key_value_and_what_is_right() {
         "tiers: { managed: { server_commands: deny } }",
         "s.yaml: tiers.managed.server_commands: is for local, shared and plugin: commands of this tier always run on the server",
     );
+    let lost = "is empty, so rules would fall away: leave it out if that is meant";
+    refused("tiers:\nlimits: { children: 8 }\n", &format!("s.yaml: tiers: {lost}"));
+    refused("tiers:\n  managed:\n", &format!("s.yaml: tiers.managed: {lost}"));
+    for tier in ["managed", "shared"] {
+        let none = "is empty, so the rules of this tier would fall away: write [] if that is meant";
+        refused(&format!("tiers: {{ {tier}: {{ sources: }} }}"), &format!("s.yaml: tiers.{tier}.sources: {none}"));
+        refused(&format!("tiers: {{ {tier}: {{ sources: '' }} }}"), &format!("s.yaml: tiers.{tier}.sources: {none}"));
+    }
     refused(
         "tiers: { managed: { enabled: false } }",
         "s.yaml: tiers.managed.enabled: the managed tier cannot be switched off, `mode: shadow` keeps its rules from counting",

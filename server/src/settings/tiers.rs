@@ -12,7 +12,7 @@ use serde_json::{Map, json};
 use super::{
     permits,
     print::duration,
-    section::Section,
+    section::{Section, text},
     selector,
     words::{Words, word_of},
 };
@@ -22,6 +22,8 @@ use super::{
 pub struct TierSettings {
     /// Where its rules come from, in evaluation order.
     pub sources: Vec<SourceSettings>,
+    /// The settings say so themselves, be it that there are none.
+    pub says_sources: Said,
     /// `shadow` keeps every rule of the tier out of verdicts.
     pub mode: Mode,
     /// What its failures count as where a rule does not say (law 7).
@@ -38,6 +40,18 @@ pub struct TierSettings {
     pub permits: Permits,
 }
 
+/// Whether the settings say something themselves. What it comes to can be the same, so no two settings differ by it.
+#[derive(Debug, Clone, Copy)]
+pub struct Said(pub bool);
+
+impl PartialEq for Said {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Said {}
+
 /// Whether a tier's commands run on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerCommands {
@@ -49,6 +63,9 @@ pub enum ServerCommands {
     Deny,
 }
 
+/// What a null is here: left by a template, or of a file that was cut off while it was written.
+pub(super) const CUT_OFF: &str = "is empty, so rules would fall away: leave it out if that is meant";
+const NO_SOURCES: &str = "is empty, so the rules of this tier would fall away: write [] if that is meant";
 const MODES: &Words<Mode> = &[("enforce", Mode::Enforce), ("shadow", Mode::Shadow)];
 const ON_ERROR: &Words<OnError> = &[("allow", OnError::Allow), ("block", OnError::Block)];
 const SERVER_COMMANDS: &Words<ServerCommands> =
@@ -73,11 +90,18 @@ pub(super) fn tiers(
 ) -> PerTier<TierSettings> {
     let mut sources_named = false;
     let mut tiers = PerTier::from_fn(|tier| {
+        section.refuse_null(tier.name(), CUT_OFF);
         let mut section = section.section(tier.name());
         let defaults = hookd_rules::TierSettings::new(tier);
+        section.refuse_null("sources", NO_SOURCES);
+        let is_text = section.peek("sources").is_some_and(|value| text(value).is_some());
         let sources = section.sources("sources");
+        if is_text && sources.as_ref().is_some_and(Vec::is_empty) {
+            section.problem("sources", None, NO_SOURCES);
+        }
         sources_named |= sources.is_some();
         let settings = TierSettings {
+            says_sources: Said(sources.is_some()),
             sources: sources.unwrap_or_default(),
             mode: section.word("mode", MODES, Mode::default()),
             on_error: section.word("on_error", ON_ERROR, defaults.policy.on_error),

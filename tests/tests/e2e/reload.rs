@@ -310,6 +310,31 @@ async fn broken_settings_refuse_a_reload_and_cold_ones_ask_for_a_restart() {
     judged_by(&hookd, "good").await;
 }
 
+/// A file of YAML that was cut off while it was written is often one that can be read.
+#[tokio::test]
+async fn law_10_settings_that_lost_their_sources_are_refused_and_said_to_be_none_are_taken() {
+    let hookd = Hookd::builder().managed(json!([of_generation("one", "good")])).start().await;
+    for (lost, expected) in [
+        (json!(null), "tiers: is empty, so rules would fall away"),
+        (json!({ "managed": null }), "tiers.managed: is empty, so rules would fall away"),
+        (json!({ "managed": { "sources": null } }), "tiers.managed.sources: is empty, so the rules of this tier"),
+        (json!({}), "tiers.managed.sources: are not there any more, so the rules of this tier"),
+        (json!({ "managed": {}, "shared": { "sources": [] } }), "tiers.managed.sources: are not there any more"),
+    ] {
+        edit_settings(&hookd, |settings| settings["tiers"] = lost);
+        eventually("the reload is refused", async || {
+            hookd.admin_get("/readyz").await.1.contains(expected).then_some(())
+        })
+        .await;
+        judged_by(&hookd, "good").await;
+    }
+    edit_settings(&hookd, |settings| settings["tiers"] = json!({ "managed": { "sources": [] } }));
+    eventually("they are gone on purpose", async || {
+        (hookd.trigger(bash()).await.verdict() == v1::Verdict::None).then_some(())
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn settings_in_any_format_are_taken_when_they_change() {
     let settings = |mode: &str| {
