@@ -73,8 +73,8 @@ fn convert(trigger: &Trigger, decision: Decision) -> v1::TriggerResponse {
     v1::TriggerResponse {
         verdict: verdict(decision.verdict).into(),
         reason: decision.reason,
-        modified_params_json: decision.modified_params.map(|text| text.to_string()),
-        modified_result_json: decision.modified_result.map(|text| text.to_string()),
+        modified_params_json: decision.modified_params.as_deref().map(str::to_owned),
+        modified_result_json: decision.modified_result.as_deref().map(str::to_owned),
         additional_context: decision.additional_context.into_iter().map(note).collect(),
         system_messages: decision.system_messages.into_iter().map(note).collect(),
         halt,
@@ -83,12 +83,12 @@ fn convert(trigger: &Trigger, decision: Decision) -> v1::TriggerResponse {
         rewrites: decision.rewrites.into_iter().map(rewrite).collect(),
         decided_by: decision.decided_by.map(|by| v1::DecidedBy {
             cause: cause(by.cause).into(),
-            rule_id: by.rule_id.to_string(),
+            rule_id: String::from(&*by.rule_id),
             tier: by.tier.map_or(v1::Tier::Unspecified, tier).into(),
             source: by.file.map(|file| source(&file)).unwrap_or_default(),
         }),
         degraded: decision.degraded,
-        policy_revision: decision.revision.to_string(),
+        policy_revision: String::from(&*decision.revision),
         decision_id: trigger.decision_id.clone(),
         rules_considered: count(decision.considered),
         rules_matched: count(decision.matched),
@@ -129,7 +129,7 @@ fn result(result: RuleResult) -> v1::HookResult {
         modified_params_json: text(answer.as_ref().and_then(|answer| answer.modified_params.as_ref())),
         blocked: result.blocked.is_some(),
         block_reason: result.blocked.unwrap_or_default(),
-        rule_id: result.rule.id.to_string(),
+        rule_id: String::from(&*result.rule.id),
         tier: tier(result.rule.tier).into(),
         source: source(&result.rule.file),
         outcome: outcome(result.outcome).into(),
@@ -153,7 +153,7 @@ fn source(file: &Path) -> String {
 }
 
 fn note(note: Note) -> v1::Note {
-    v1::Note { text: note.text, rule_id: note.rule.id.to_string(), tier: tier(note.rule.tier).into() }
+    v1::Note { text: note.text, rule_id: String::from(&*note.rule.id), tier: tier(note.rule.tier).into() }
 }
 
 fn rewrite(rewrite: Rewrite) -> v1::Rewrite {
@@ -162,7 +162,7 @@ fn rewrite(rewrite: Rewrite) -> v1::Rewrite {
         RewriteTarget::Result => v1::RewriteTarget::Result,
     };
     v1::Rewrite {
-        rule_id: rewrite.rule.id.to_string(),
+        rule_id: String::from(&*rewrite.rule.id),
         tier: tier(rewrite.rule.tier).into(),
         target: target.into(),
         patch_json: rewrite.patch,

@@ -38,7 +38,7 @@ fn run_command(command_id: u32, ask: Ask, detached: bool) -> v1::RunCommand {
     };
     v1::RunCommand {
         command_id,
-        rule_id: ask.rule.id.to_string(),
+        rule_id: String::from(&*ask.rule.id),
         tier: reply::tier(ask.rule.tier).into(),
         program: Some(program),
         cwd: ask.cwd,
