@@ -188,7 +188,7 @@ impl Connections {
         S::Future: Send + 'static,
     {
         let batch = Batch::default();
-        let connection = http2::Builder::new(batch.clone())
+        let connection = http2::Builder::new(batch.arrivals())
             .timer(TokioTimer::new())
             .keep_alive_interval(self.http2.keepalive_interval)
             .keep_alive_timeout(self.http2.keepalive_timeout)
