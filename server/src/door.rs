@@ -1,5 +1,6 @@
 //! The door: sockets, TLS, connections, the layers that every gRPC call passes, plain HTTP, and the admin HTTP side.
 
+pub mod arrived;
 pub mod calls;
 pub mod connection;
 pub mod http;

@@ -23,6 +23,7 @@ mod selector;
 mod tiers;
 mod tls;
 mod traces;
+mod tree;
 mod words;
 
 use std::{collections::BTreeMap, ffi::OsString, fmt, net::SocketAddr};
@@ -115,13 +116,13 @@ impl Settings {
     /// The settings as YAML that can be used as a settings file.
     #[must_use]
     pub fn to_yaml(&self) -> String {
-        print::yaml(&print::tree(self))
+        print::yaml(&tree::tree(self))
     }
 
     /// The keys that differ between these settings and `newer` and are not hot: they need a restart.
     #[must_use]
     pub fn needs_restart(&self, newer: &Self) -> Vec<String> {
-        print::differing_cold_keys(self, newer)
+        tree::differing_cold_keys(self, newer)
     }
 
     /// What a load of the rules needs: `local` is whether only this machine can reach the running server, and

@@ -22,7 +22,7 @@ use serde_json::json;
 use crate::{
     args::{Global, ImportArgs, Output},
     json,
-    relay::read_any,
+    owned::read_any,
     render::counted,
     report::{FAILED, Failure, OK, Report},
 };

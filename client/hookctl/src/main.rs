@@ -11,6 +11,7 @@ mod detached;
 mod import;
 mod install;
 mod json;
+mod owned;
 mod relay;
 mod render;
 mod report;

@@ -15,7 +15,6 @@ mod input;
 mod nested;
 mod offer;
 mod output;
-mod owned;
 
 use std::{
     env,
@@ -43,7 +42,6 @@ pub(crate) use self::{
     commands::RUN_BY,
     config::{home_of, names_addresses},
     offer::{can_offer, of_projects},
-    owned::{read_any, read_owned},
 };
 use crate::args::{RelayArgs, RelayOnly};
 

@@ -12,7 +12,8 @@ use serde_json::json;
 use crate::{
     args::{Global, Output, TrustArgs},
     json,
-    relay::{home_of, of_projects, read_any},
+    owned::read_any,
+    relay::{home_of, of_projects},
     report::{Failure, OK, Report},
 };
 

@@ -5,7 +5,7 @@ use std::{error::Error, time::Duration};
 use tonic::{Code, Status, metadata::MetadataMap};
 use tonic_types::StatusExt as _;
 
-use crate::{dial::DialError, transport::NotUnderstood};
+use crate::{dial::DialError, one_line::one_line, transport::NotUnderstood};
 
 /// Metadata that every status of hookd itself carries; a status without it comes from the transport.
 const DECISION_ID: &str = "hookd-decision-id";
@@ -144,15 +144,6 @@ fn root_cause(status: &Status) -> String {
     one_line(&causes(status).last().map_or_else(|| status.message().to_owned(), ToString::to_string))
 }
 
-/// The innermost error, in one line.
-pub(crate) fn root_of(error: &(dyn Error + 'static)) -> String {
-    let mut root = error;
-    while let Some(source) = root.source() {
-        root = source;
-    }
-    one_line(&root.to_string())
-}
-
 fn causes(status: &Status) -> impl Iterator<Item = &(dyn Error + 'static)> {
     let mut next = status.source();
     std::iter::from_fn(move || {
@@ -160,19 +151,6 @@ fn causes(status: &Status) -> impl Iterator<Item = &(dyn Error + 'static)> {
         next = error.source();
         Some(error)
     })
-}
-
-/// `text` without control characters, starting in lowercase: it ends up on terminals and in front of models.
-pub(crate) fn one_line(text: &str) -> String {
-    let line =
-        text.split(char::is_control).map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
-    let mut chars = line.chars();
-    match (chars.next(), chars.clone().next()) {
-        // Not where the first word is a name in capitals.
-        (Some(first), second) if !second.is_some_and(char::is_uppercase) => first.to_lowercase().chain(chars).collect(),
-        (Some(_), _) => line,
-        (None, _) => "no reason was given".to_owned(),
-    }
 }
 
 fn code_name(code: Code) -> &'static str {
@@ -194,17 +172,5 @@ fn code_name(code: Code) -> &'static str {
         Code::Unavailable => "UNAVAILABLE",
         Code::DataLoss => "DATA_LOSS",
         Code::Unauthenticated => "UNAUTHENTICATED",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn messages_of_others_are_made_one_plain_line() {
-        assert_eq!(one_line("Tcp connect\n\u{1b}[31merror\r\n"), "tcp connect [31merror");
-        assert_eq!(one_line("HTTP 503"), "HTTP 503");
-        assert_eq!(one_line(" \n"), "no reason was given");
     }
 }

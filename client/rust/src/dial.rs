@@ -23,8 +23,8 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use crate::{
     Address,
     address::Place,
-    call_error::root_of,
     files::{NotUsable, reason},
+    one_line::root_of,
     tls::{Tls, is_http2},
     transport::Connection,
 };

@@ -157,5 +157,5 @@ impl Named<'_> {
 pub(crate) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
-    crate::call_error::one_line(text)
+    crate::one_line::one_line(text)
 }

@@ -102,6 +102,7 @@ mod failures;
 mod files;
 mod fleet;
 mod gate;
+mod one_line;
 mod replica;
 mod resolve;
 mod session;

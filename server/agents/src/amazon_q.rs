@@ -3,8 +3,8 @@
 use crate::{
     Answer, Call, Draft, Fields, Problem, Told, Verdict,
     claude_code::event_name,
+    derived_id::derived_id,
     kind,
-    read::derived_id,
     v1::{ToolCall, TriggerRequest},
 };
 

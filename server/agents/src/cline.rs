@@ -9,9 +9,8 @@ use serde_json::json;
 use crate::{
     Agent, Answer, Call, Draft, Fields, Problem, Told, Verdict,
     claude_code::event_name,
-    kind,
-    read::derived_id,
-    table,
+    derived_id::derived_id,
+    kind, table,
     v1::{Caller, ToolCall, TriggerRequest},
 };
 

@@ -7,8 +7,8 @@ use serde_json::json;
 use crate::{
     Answer, Call, Draft, Fields, Problem, Told, Verdict,
     claude_code::event_name,
+    derived_id::derived_id,
     kind,
-    read::derived_id,
     v1::{Caller, ToolCall, TriggerRequest},
 };
 

@@ -7,8 +7,8 @@ use serde_json::json;
 use crate::{
     Answer, Call, Draft, Fields, Problem, Told, Verdict,
     claude_code::{common, decision_block, event_name, permission_decision, tool_call, universal, with_specific},
+    derived_id::derived_id,
     kind,
-    read::derived_id,
     v1::TriggerRequest,
 };
 

@@ -6,9 +6,8 @@ use serde_json::json;
 use crate::{
     Agent, Answer, Call, Draft, Fields, Problem, Told, Verdict,
     claude_code::{event_name, universal, with_specific},
-    kind,
-    read::derived_id,
-    table,
+    derived_id::derived_id,
+    kind, table,
     v1::{ToolCall, TriggerRequest},
 };
 

@@ -14,6 +14,7 @@
 
 mod agent;
 mod answer;
+mod derived_id;
 mod fields;
 mod kind;
 mod notice;

@@ -9,8 +9,8 @@ use hookd_json::Value;
 use crate::{
     Answer, Call, Draft, Fields, Problem, Told, Verdict,
     claude_code::event_name,
+    derived_id::derived_id,
     kind,
-    read::derived_id,
     v1::{ToolCall, TriggerRequest},
 };
 

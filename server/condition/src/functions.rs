@@ -14,7 +14,7 @@ pub(crate) use self::{
     text::{any_match, redact},
 };
 
-use crate::{check::Kind, pattern::Pattern};
+use crate::{kind::Kind, pattern::Pattern};
 
 /// A function of expressions.
 pub(crate) struct Function {

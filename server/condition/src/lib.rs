@@ -65,6 +65,7 @@ mod facts;
 mod condition;
 mod parse;
 mod check;
+mod kind;
 mod native;
 mod group;
 mod interpret;

@@ -51,8 +51,8 @@ use self::{hooks::Walk, switches::Switches};
 pub use self::{javascript::native as javascript_pattern, placeholder::plugin_root};
 use crate::{
     file::{Context, FileDraft},
-    problem::{Issues, KeyPath},
-    shape::{Fields, did_you_mean, shown},
+    problem::{Issues, KeyPath, shown},
+    shape::{Fields, did_you_mean},
 };
 
 /// Keys by which settings without `hooks` are told from a native file.

@@ -12,9 +12,10 @@ use hookd_json::{JsonError, Node, Place, Tree, Value};
 
 pub(crate) use self::{
     handler::{millis, object, public_only, url},
-    header::{can_stand_in_a_header, header_name, is_reserved_header},
+    header::{header_name, is_reserved_header},
     pattern::{Patterns, reason},
     rule::meaning,
+    value::can_stand_in_a_header,
 };
 use crate::{
     DefaultRule, LoadSettings, Mode, Rule, Selector, Tier, claude,
@@ -189,7 +190,7 @@ fn parse(text: &str, format: Format) -> Result<Node, Issue> {
         place: Some(Place { line: error.line, column: error.column }),
         key: String::new(),
         rule: None,
-        message: format!("not valid {name}: {}", crate::shape::shown(&error.message)),
+        message: format!("not valid {name}: {}", crate::problem::shown(&error.message)),
     })
 }
 

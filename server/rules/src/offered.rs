@@ -11,14 +11,13 @@ use regex::RegexBuilder;
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    Decide, Format, Handler, LoadSettings, Matcher, Mode, OnError, Problem, Protocol, Rule, RunOn, Severity, Tier,
-    Timing, claude,
+    Decide, Format, Handler, LoadSettings, Problem, Rule, RunOn, Severity, Tier, claude,
     file::{Context, Patterns, compile},
     load::problem,
     matcher::Words,
+    problem::shown,
     revision::{Meaning, hex},
     settings::{Environment, TierSettings},
-    shape::shown,
     twins,
 };
 
@@ -109,30 +108,7 @@ impl OfferedFile<'_> {
     #[must_use]
     pub fn stand_in(&self) -> Rule {
         let name = self.path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        Rule {
-            id: name.into(),
-            tier: self.tier,
-            file: self.path.into(),
-            line: 1,
-            events: Vec::new(),
-            matcher: Matcher::Any,
-            when: None,
-            permission: None,
-            handler: Handler::Decide(Decide::default()),
-            timing: Timing::Sync,
-            mode: Mode::Enforce,
-            on_error: None,
-            tier_on_error: OnError::Allow,
-            is_final: false,
-            must_decide: false,
-            concurrent: false,
-            description: String::new(),
-            protocol: Protocol::Native,
-            run_on: RunOn::Agent,
-            twins: None,
-            bulkhead: crate::Attached::default(),
-            selector: None,
-        }
+        Rule { run_on: RunOn::Agent, ..Rule::plain(name, self.tier, self.path, Handler::Decide(Decide::default())) }
     }
 }
 

@@ -4,7 +4,7 @@ use std::{fmt, path::PathBuf};
 
 use hookd_json::Place;
 
-use crate::{Tier, shape::shown};
+use crate::Tier;
 
 /// Something wrong or odd in a rule file.
 ///
@@ -144,4 +144,14 @@ impl fmt::Display for KeyPath<'_> {
             Self::Index(parent, index) => write!(f, "{parent}[{index}]"),
         }
     }
+}
+
+/// `text` for a message: one line, and not too long.
+pub(crate) fn shown(text: &str) -> String {
+    let cut = text.char_indices().nth(128).map_or(text.len(), |(at, _)| at);
+    let mut shown = one_line(text.get(..cut).unwrap_or(text));
+    if text.chars().nth(128).is_some() {
+        shown.push('…');
+    }
+    shown
 }

@@ -277,6 +277,36 @@ pub enum OnError {
 }
 
 impl Rule {
+    /// A rule that says no more than what it does: for no event yet, and else as a rule of a file is that leaves everything
+    /// out which it may leave out.
+    #[must_use]
+    pub fn plain(id: impl Into<Arc<str>>, tier: Tier, file: impl Into<Arc<Path>>, handler: Handler) -> Self {
+        Self {
+            id: id.into(),
+            tier,
+            file: file.into(),
+            line: 1,
+            events: Vec::new(),
+            matcher: Matcher::Any,
+            when: None,
+            permission: None,
+            handler,
+            timing: Timing::Sync,
+            mode: Mode::Enforce,
+            on_error: None,
+            tier_on_error: OnError::Allow,
+            is_final: false,
+            must_decide: false,
+            concurrent: false,
+            description: String::new(),
+            protocol: Protocol::Native,
+            run_on: RunOn::Server,
+            twins: None,
+            bulkhead: Attached::default(),
+            selector: None,
+        }
+    }
+
     /// What a failure of this rule counts as on `event`. On Stop-like events it never blocks: a broken hook must not keep an agent running (law 7).
     #[must_use]
     pub fn failure_policy(&self, event: &Event) -> OnError {

@@ -11,7 +11,7 @@ use std::{
 use secrecy::SecretString;
 use url::Url;
 
-use crate::{Fallbacks, Handler, Mode, OnError, PerTier, Rule, Selector, Tier, TierPolicy, shape::shown};
+use crate::{Fallbacks, Handler, Mode, OnError, PerTier, Rule, Selector, Tier, TierPolicy, problem::shown};
 
 /// Everything besides the rule files that decides what a load gives.
 #[derive(Debug, Clone)]

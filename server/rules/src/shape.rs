@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use hookd_json::{Entry, Node, Tree};
 
 pub(crate) use self::keys::{DEFAULT, FILE, HANDLERS, LATER_HANDLERS, RULE};
-use crate::problem::{Issues, KeyPath, one_line};
+use crate::problem::{Issues, KeyPath, shown};
 
 /// The keys that an object may have.
 pub(crate) struct Object {
@@ -255,16 +255,6 @@ pub(crate) fn did_you_mean<'k>(word: &str, known: impl Iterator<Item = &'k str>)
         Some((distance, known)) if distance <= far => format!(", did you mean `{known}`"),
         _ => String::new(),
     }
-}
-
-/// `text` for a message: one line, and not too long.
-pub(crate) fn shown(text: &str) -> String {
-    let cut = text.char_indices().nth(128).map_or(text.len(), |(at, _)| at);
-    let mut shown = one_line(text.get(..cut).unwrap_or(text));
-    if text.chars().nth(128).is_some() {
-        shown.push('…');
-    }
-    shown
 }
 
 fn as_text(node: &Node) -> Option<&str> {

@@ -101,7 +101,7 @@ impl<'t> Walk<'t> {
                 return Err(error(&span, "a key must be a string"));
             };
             if !seen.insert(key.clone()) {
-                return Err(error(&span, format!("duplicate key `{}`", crate::shape::shown(&key))));
+                return Err(error(&span, format!("duplicate key `{}`", crate::problem::shown(&key))));
             }
             let (event, value_span) = self.next()?;
             let node = self.node(event, &value_span, depth)?;

@@ -11,7 +11,6 @@ use tokio::time::{Instant, sleep};
 
 use crate::pipes::Pipes;
 use crate::place::{Place, Stage};
-use crate::process::Spawned;
 use crate::scratch::Directory;
 use crate::strays::Strays;
 use crate::{members, orphans};
@@ -26,6 +25,14 @@ const STUBBORN: Duration = Duration::from_secs(5);
 pub(crate) enum Exit {
     Code(i32),
     Signal(i32),
+}
+
+/// A program that was started.
+#[derive(Debug)]
+pub(crate) struct Spawned {
+    pub(crate) child: Child,
+    /// The directory of its own, where it has one.
+    pub(crate) scratch: Option<Directory>,
 }
 
 /// A live process group. Dropping it ends the group, and whoever left it but has parents there: it is stopped before the

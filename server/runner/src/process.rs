@@ -5,12 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::group::{Exit, Group};
+use crate::group::{Exit, Group, Spawned};
 use crate::pipes::Captured;
 use crate::place::{Place, Stage};
 use crate::scratch::{Directory, Scratch};
@@ -111,14 +111,6 @@ pub(crate) enum Input<'a> {
     Whole(&'a [u8]),
     /// What is written to it as long as it lives.
     Lines,
-}
-
-/// A program that was started.
-#[derive(Debug)]
-pub(crate) struct Spawned {
-    pub(crate) child: Child,
-    /// The directory of its own, where it has one.
-    pub(crate) scratch: Option<Directory>,
 }
 
 /// Starts the program. `started` bounds how long a busy file is tried again. The child has a stdin pipe only where

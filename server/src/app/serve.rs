@@ -12,8 +12,9 @@ use tracing::{info, warn};
 use super::{App, Exit, StartError, shutdown::Leaving, signals::Signals, views};
 use crate::{
     door::{
+        arrived::Arrived,
         calls::Calls,
-        connection::{Arrived, Connections},
+        connection::Connections,
         http::{self, Pages},
         layers::Layers,
         plain::{Hosts, Plain, PlainHttp, SHED_READERS},

@@ -3,14 +3,14 @@
 use std::convert::Infallible;
 
 use futures_util::future::Either;
-use http::{Request, Version, header};
+use http::{Request, Version};
 use hyper::{body::Incoming, service::Service};
 use tonic::body::Body;
 use tower::{ServiceExt as _, util::Oneshot};
 
 use super::{
     layers::{Answer, Answering, Stack},
-    plain::Plain,
+    plain::{Plain, says_grpc},
 };
 use crate::run::Handlers;
 
@@ -53,18 +53,10 @@ fn is_grpc<B>(request: &Request<B>) -> bool {
     request.version() == Version::HTTP_2 && says_grpc(request.headers())
 }
 
-/// Whether a path is one of gRPC's services that there are.
-pub(super) fn is_of_grpc(path: &str) -> bool {
-    path.starts_with("/hookd.v1.") || path.starts_with("/grpc.")
-}
-
-/// Whether the headers are those of a call of gRPC.
-pub(super) fn says_grpc(headers: &http::HeaderMap) -> bool {
-    headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
-}
-
 #[cfg(test)]
 mod tests {
+    use http::header;
+
     use super::*;
 
     #[test]

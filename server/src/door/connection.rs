@@ -29,11 +29,12 @@ use tracing::debug;
 pub use self::limit::ConnectionLimit;
 use self::{batch::Batch, preface::Speaks};
 use super::{
+    arrived::Arrived,
     layers::Answer,
     listener::{Listener, Stream},
     tls::{Chain, Tls},
 };
-use crate::{drain::Drain, settings::Http2Settings, telemetry::call::Peer};
+use crate::{drain::Drain, settings::Http2Settings};
 
 /// How long a handshake of TLS may take.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
@@ -82,17 +83,6 @@ pub struct Connections {
     pub open: TaskTracker,
     /// How many may be.
     pub limit: Arc<ConnectionLimit>,
-}
-
-/// What a connection has shown of its peer before the first call.
-#[derive(Debug, Clone)]
-pub struct Arrived {
-    /// Where it came from.
-    pub peer: Peer,
-    /// The peer's certificates, its own first, then those that issued it, as it sent them. The first one is proved: it
-    /// leads to the client CA of the settings, and the peer holds its key. `None`: the connection is plain, or the peer
-    /// showed none.
-    pub certificates: Option<Chain>,
 }
 
 impl Connections {

@@ -24,7 +24,7 @@ use self::{
     static_tokens::StaticTokens,
     token::Said,
 };
-use super::connection::Arrived;
+use super::arrived::Arrived;
 use crate::{
     model::{Grant, Identity, Permission, Permissions, Unproven},
     record::{Proof, Recorder},

@@ -19,6 +19,7 @@ use tokio::{
 use tonic::body::Body;
 use tracing::error;
 
+pub(super) use self::guard::says_grpc;
 use self::guard::{Refused, Route};
 use super::{
     identity::{Identified, Visitor},

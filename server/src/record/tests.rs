@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use hookd_rules::{Answer, Handler, LoadSettings, Matcher, Mode, OnError, SourceSettings, Tier, Timing, Verdict};
+use hookd_rules::{Answer, Handler, LoadSettings, Mode, OnError, SourceSettings, Tier, Verdict};
 
 use super::*;
 use crate::{
@@ -10,28 +10,10 @@ use crate::{
 
 pub(super) fn rule(id: &str, tier: Tier, mode: Mode) -> Arc<Rule> {
     Arc::new(Rule {
-        id: id.into(),
-        tier,
-        file: Arc::from(std::path::Path::new("/rules.json")),
-        line: 1,
         events: vec!["Stop".into()],
-        matcher: Matcher::Any,
-        when: None,
-        permission: None,
-        handler: Handler::Decide(Answer::default().into()),
-        timing: Timing::Sync,
         mode,
         on_error: Some(OnError::Allow),
-        tier_on_error: OnError::Allow,
-        is_final: false,
-        must_decide: false,
-        concurrent: false,
-        description: String::new(),
-        protocol: hookd_rules::Protocol::Native,
-        run_on: hookd_rules::RunOn::Server,
-        twins: None,
-        bulkhead: hookd_rules::Attached::default(),
-        selector: None,
+        ..Rule::plain(id, tier, std::path::Path::new("/rules.json"), Handler::Decide(Answer::default().into()))
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use hookd_rules::{CommandHandler, Handler, HttpHandler, Matcher, Mode, OnError, Program, Shell, Timing, ValuePart};
+use hookd_rules::{CommandHandler, Handler, HttpHandler, Program, Shell, ValuePart};
 use hookd_runner::{Capacity, Runner};
 use tokio::sync::mpsc;
 
@@ -43,30 +43,7 @@ pub(super) fn trigger(event: &str, params: &str) -> Trigger {
 }
 
 pub(super) fn rule(tier: Tier, handler: Handler) -> Rule {
-    Rule {
-        id: Arc::from("r1"),
-        tier,
-        file: Arc::from(Path::new("/rules.yaml")),
-        line: 1,
-        events: vec![Arc::from("PreToolUse")],
-        matcher: Matcher::Any,
-        when: None,
-        permission: None,
-        handler,
-        timing: Timing::Sync,
-        mode: Mode::Enforce,
-        on_error: None,
-        tier_on_error: OnError::Allow,
-        is_final: false,
-        must_decide: false,
-        concurrent: false,
-        description: String::new(),
-        protocol: hookd_rules::Protocol::Native,
-        run_on: hookd_rules::RunOn::Server,
-        twins: None,
-        bulkhead: hookd_rules::Attached::default(),
-        selector: None,
-    }
+    Rule { events: vec![Arc::from("PreToolUse")], ..Rule::plain("r1", tier, Path::new("/rules.yaml"), handler) }
 }
 
 pub(super) fn decide(tier: Tier, verdict: Verdict) -> Rule {

@@ -47,7 +47,7 @@ pub(super) fn read(origin: &Origin) -> Result<Settings, SettingsError> {
 /// Variables that are settings but for their second underscore. Whatever else begins with `HOOKD_` is somebody else's: the
 /// clients', or Kubernetes' for a service of that name.
 fn mistaken_variables(environment: &BTreeMap<String, String>, settings: &Settings) -> Vec<String> {
-    let tree = super::print::tree(settings);
+    let tree = super::tree::tree(settings);
     let keys = tree.as_object().into_iter().flat_map(|keys| keys.keys()).map(|key| key.to_uppercase());
     let keys = keys.collect::<Vec<_>>();
     let meant = |name: &str| {

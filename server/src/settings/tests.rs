@@ -49,7 +49,7 @@ fn spoil(
 
 #[test]
 fn what_is_read_is_printed() {
-    let hookd_json::Value::Object(mut tree) = print::tree(&defaults()) else { panic!() };
+    let hookd_json::Value::Object(mut tree) = tree::tree(&defaults()) else { panic!() };
     let mut known = BTreeMap::new();
     spoil(&mut tree, "", &mut known);
     let expected = known.iter_mut().map(|(path, keys)| {

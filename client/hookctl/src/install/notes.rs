@@ -11,7 +11,7 @@ use hookd_agents::Agent;
 use crate::{
     args::{InstallArgs, Scope},
     install::{settings, target},
-    relay,
+    owned,
 };
 
 /// Other files of the agent that ask hookd as well: hooks of all of them run, so each call would be asked about twice.
@@ -42,7 +42,7 @@ pub(super) fn read_too(args: &InstallArgs) -> Vec<String> {
 
 fn asks(agent: Agent, file: &Path) -> bool {
     let files = if agent == Agent::Cline { vec![file.join("PreToolUse")] } else { vec![file.to_owned()] };
-    let texts = files.iter().filter_map(|file| String::from_utf8(relay::read_any(file).ok()??.bytes).ok());
+    let texts = files.iter().filter_map(|file| String::from_utf8(owned::read_any(file).ok()??.bytes).ok());
     texts.into_iter().any(|text| match hookd_json::parse(text.trim_start_matches('\u{feff}')) {
         Ok(settings) => {
             let mut found = Vec::new();

@@ -13,7 +13,7 @@ use hookd_agents::Agent;
 use crate::{
     args::Scope,
     install::agents::{managed, of_projects, of_the_person},
-    relay::read_any,
+    owned::read_any,
     report::reason,
 };
 

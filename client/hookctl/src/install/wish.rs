@@ -12,7 +12,7 @@ use crate::{
         entry::Wish,
         settings::TAKES_OVER,
     },
-    relay,
+    owned, relay,
     report::{Failure, reason},
 };
 
@@ -163,7 +163,7 @@ fn absolute(file: &Path) -> Result<String, String> {
 
 /// Whether the managed settings at `place` switch plugins on: the agent runs the hooks of these in any case.
 fn forces_plugins(place: &Path) -> bool {
-    let text = relay::read_any(place).ok().flatten().and_then(|read| String::from_utf8(read.bytes).ok());
+    let text = owned::read_any(place).ok().flatten().and_then(|read| String::from_utf8(read.bytes).ok());
     let settings = text.and_then(|text| hookd_json::parse(text.trim_start_matches('\u{feff}')).ok());
     let plugins = settings.as_ref().and_then(|settings| settings.get("enabledPlugins"));
     plugins.and_then(Value::as_object).is_some_and(|plugins| plugins.values().any(|on| *on != Value::Bool(false)))

@@ -14,7 +14,8 @@ use hookd_rules::Format;
 
 use crate::{
     args::{OnUnavailable, Origin, RelayArgs, addresses_of_environment, by_option, over, variables_set},
-    relay::{home::home, owned::read_owned},
+    owned::read_owned,
+    relay::home::home,
 };
 
 /// The file of the organisation, which counts before the person's.

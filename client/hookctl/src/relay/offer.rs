@@ -20,11 +20,8 @@ use hookd_rules::MAX_OFFERED_FILE_BYTES;
 
 use crate::{
     args::Origin,
-    relay::{
-        config::Config,
-        nested::is_nested,
-        owned::{self, Read, read_any, read_owned},
-    },
+    owned::{self, Read, read_any, read_owned},
+    relay::{config::Config, nested::is_nested},
     trust::{Store, hash},
 };
 

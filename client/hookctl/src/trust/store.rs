@@ -11,7 +11,7 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-use crate::relay::read_owned;
+use crate::owned::read_owned;
 
 /// Its folder, in the person's home.
 const FOLDER: &str = ".local/share/hookd";

@@ -10,9 +10,9 @@ use super::{http, placeholder, switches::Switches, unknown_keys};
 use crate::{
     CommandHandler, Event, Handler, Matcher, OnError, Program, Protocol, Rule, RunOn, Shell, Timing,
     file::{Context, meaning, millis},
-    problem::{Issues, KeyPath},
+    problem::{Issues, KeyPath, shown},
     revision::Meaning,
-    shape::{Fields, did_you_mean, shown},
+    shape::{Fields, did_you_mean},
 };
 
 /// Types of that agent's that hookd runs.

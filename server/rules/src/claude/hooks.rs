@@ -16,8 +16,8 @@ use super::{
 use crate::{
     EVENTS, Event, Matcher, Rule, Subject, UnknownEvent,
     file::{Context, FileDraft, RuleDraft},
-    problem::{Issues, KeyPath},
-    shape::{Fields, did_you_mean, shown},
+    problem::{Issues, KeyPath, shown},
+    shape::{Fields, did_you_mean},
 };
 
 const GROUP_KEYS: [&str; 5] = ["matcher", "hooks", "description", "name", "comment"];

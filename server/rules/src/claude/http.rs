@@ -10,8 +10,8 @@ use super::handler::Site;
 use crate::{
     Handler, HttpHandler, ValuePart,
     file::{Context, can_stand_in_a_header, header_name, is_reserved_header, millis, object, public_only, url},
-    problem::{Issues, KeyPath},
-    shape::{Fields, shown},
+    problem::{Issues, KeyPath, shown},
+    shape::Fields,
 };
 
 /// Events on which that agent runs no http hooks.

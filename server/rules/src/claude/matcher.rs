@@ -9,7 +9,7 @@ use crate::{
     Event, Matcher, Pattern, Subject,
     file::{Patterns, reason},
     matcher::{Reading, Standing, Words},
-    shape::shown,
+    problem::shown,
 };
 
 /// The events whose matchers are lists only if they hold nothing but letters, digits, `_` and `|`.

@@ -13,8 +13,8 @@ use super::{
 use crate::{
     Allow, Answer, Attached, CommandHandler, Decide, Event, Handler, HttpHandler, Modifies, Program, RunOn, Shell,
     ValuePart, Verdict, Worker, is_public,
-    problem::{Issues, KeyPath},
-    shape::{Fields, HANDLERS, LATER_HANDLERS, did_you_mean, shown},
+    problem::{Issues, KeyPath, shown},
+    shape::{Fields, HANDLERS, LATER_HANDLERS, did_you_mean},
     template::Given,
 };
 

@@ -8,8 +8,7 @@ use super::{
 };
 use crate::{
     ValuePart,
-    problem::{Issues, KeyPath},
-    shape::shown,
+    problem::{Issues, KeyPath, shown},
 };
 
 /// Headers that belong to the connection or to hookd itself.
@@ -66,9 +65,4 @@ pub(crate) fn header_name(text: &str) -> Result<String, String> {
 /// Whether the header of this name, in lowercase, belongs to the connection or to hookd itself.
 pub(crate) fn is_reserved_header(name: &str) -> bool {
     RESERVED.contains(&name)
-}
-
-/// Whether the text is printable ASCII.
-pub(crate) fn can_stand_in_a_header(text: &str) -> bool {
-    text.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte))
 }

@@ -9,9 +9,9 @@ use serde_json::json;
 use super::{Context, DefaultDraft, RuleDraft, handler, mode};
 use crate::{
     DefaultRule, EVENTS, Event, Handler, Matcher, Mode, OnError, Protocol, Rule, RunOn, Timing, UnknownEvent, Verdict,
-    problem::{Issues, KeyPath},
+    problem::{Issues, KeyPath, shown},
     revision::Meaning,
-    shape::{DEFAULT, Fields, RULE, did_you_mean, shown},
+    shape::{DEFAULT, Fields, RULE, did_you_mean},
 };
 
 /// The rule at `node`, the `index`th of its file. `None` after an error, or if it is disabled.

@@ -4,8 +4,8 @@ use std::path::{Component, Path};
 
 use secrecy::ExposeSecret as _;
 
-use super::{Context, header::can_stand_in_a_header};
-use crate::{ValuePart, shape::shown};
+use super::Context;
+use crate::{ValuePart, problem::shown};
 
 /// What a value belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,4 +91,9 @@ fn file(path: &str, context: &Context<'_>) -> Result<ValuePart, String> {
         return Err(format!("`${{file:{path}}}` is not in `tiers.{tier}.allow_files` of the settings"));
     }
     Ok(ValuePart::File(absolute))
+}
+
+/// Whether the text is printable ASCII.
+pub(crate) fn can_stand_in_a_header(text: &str) -> bool {
+    text.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte))
 }

@@ -3,7 +3,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Answer, Event, Handler, Mode, OnError, Tier, Timing, claude::read_matcher, file::Patterns};
+use crate::{Answer, Event, Handler, Tier, claude::read_matcher, file::Patterns};
 
 /// A rule with this matcher, after `claude: ` as that agent reads it.
 fn rule(id: u32, matcher: &str) -> Arc<Rule> {
@@ -13,28 +13,14 @@ fn rule(id: u32, matcher: &str) -> Arc<Rule> {
         None => patterns.matcher(matcher),
     };
     Arc::new(Rule {
-        id: Arc::from(format!("r{id}")),
-        tier: Tier::Managed,
-        file: Arc::from(Path::new("/rules.json")),
-        line: 1,
         events: vec![Arc::from("PreToolUse")],
         matcher: matcher.unwrap(),
-        when: None,
-        permission: None,
-        handler: Handler::Decide(Answer::default().into()),
-        timing: Timing::Sync,
-        mode: Mode::Enforce,
-        on_error: None,
-        tier_on_error: OnError::Allow,
-        is_final: false,
-        must_decide: false,
-        concurrent: false,
-        description: String::new(),
-        protocol: crate::Protocol::Native,
-        run_on: crate::RunOn::Server,
-        twins: None,
-        bulkhead: crate::Attached::default(),
-        selector: None,
+        ..Rule::plain(
+            format!("r{id}"),
+            Tier::Managed,
+            Path::new("/rules.json"),
+            Handler::Decide(Answer::default().into()),
+        )
     })
 }
 

@@ -367,7 +367,7 @@ fn share_patterns(rules: &mut [RuleDraft]) {
 pub(crate) fn problem(issue: Issue, tier: Tier, file: &Path) -> Problem {
     let Issue { severity, place, key, rule, mut message } = issue;
     if let Some(rule) = &rule {
-        message = format!("{message}; rule `{}` is left out", crate::shape::shown(rule));
+        message = format!("{message}; rule `{}` is left out", crate::problem::shown(rule));
     }
     Problem { severity, tier: Some(tier), file: file.to_owned(), place, key, rule, message }
 }

@@ -1,39 +1,21 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::*;
-use crate::{Handler, Matcher, Mode, OnError, RunOn, Tier, Timing};
+use crate::{Handler, Tier};
 
 fn rule(tier: Tier, file: &str, program: Program) -> Rule {
+    let handler = Handler::Command(CommandHandler {
+        program,
+        timeout: Duration::from_secs(1),
+        env: Vec::new(),
+        cwd: None,
+        worker: None,
+        allow: None,
+    });
     Rule {
-        id: Arc::from("r1"),
-        tier,
-        file: Arc::from(Path::new(file)),
-        line: 1,
         events: vec![Arc::from("PreToolUse")],
-        matcher: Matcher::Any,
-        when: None,
-        permission: None,
-        handler: Handler::Command(CommandHandler {
-            program,
-            timeout: Duration::from_secs(1),
-            env: Vec::new(),
-            cwd: None,
-            worker: None,
-            allow: None,
-        }),
-        timing: Timing::Sync,
-        mode: Mode::Enforce,
-        on_error: None,
-        tier_on_error: OnError::Allow,
-        is_final: false,
-        must_decide: false,
-        concurrent: false,
-        description: String::new(),
         protocol: Protocol::ClaudeCode,
-        run_on: RunOn::Server,
-        twins: None,
-        bulkhead: crate::Attached::default(),
-        selector: None,
+        ..Rule::plain("r1", tier, Path::new(file), handler)
     }
 }
 

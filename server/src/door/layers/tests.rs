@@ -15,7 +15,8 @@ use tonic_types::StatusExt as _;
 use super::Layers;
 use crate::{
     door::{
-        connection::{Arrived, ConnectionLimit, Connections},
+        arrived::Arrived,
+        connection::{ConnectionLimit, Connections},
         identity::Authenticator,
         listener::Listener,
         places::Places,

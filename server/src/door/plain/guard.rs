@@ -3,10 +3,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version, header, req
 use tonic::Code;
 
 use super::Hosts;
-use crate::{
-    door::calls::{is_of_grpc, says_grpc},
-    rpc::json::{self, Reply},
-};
+use crate::rpc::json::{self, Reply};
 
 const HOOKS: &str = "/v1/hooks/";
 const TRIGGER: &str = "/v1/trigger";
@@ -161,6 +158,16 @@ impl Refused {
         }
         reply
     }
+}
+
+/// Whether the headers are those of a call of gRPC.
+pub(in crate::door) fn says_grpc(headers: &http::HeaderMap) -> bool {
+    headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
+}
+
+/// Whether a path is one of gRPC's services that there are.
+fn is_of_grpc(path: &str) -> bool {
+    path.starts_with("/hookd.v1.") || path.starts_with("/grpc.")
 }
 
 #[cfg(test)]

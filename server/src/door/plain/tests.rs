@@ -13,8 +13,9 @@ use super::*;
 use crate::{
     catalog::Live,
     door::{
+        arrived::Arrived,
         calls::Calls,
-        connection::{Arrived, ConnectionLimit, Connections},
+        connection::{ConnectionLimit, Connections},
         identity::Authenticator,
         layers::Layers,
         listener::Listener,

@@ -31,7 +31,7 @@ use rustls::{
 };
 use tokio::sync::Notify;
 
-use super::connect::{Connector, NotPublic, Reach};
+use super::connect::{CONNECTING, Connector, NotPublic, Reach};
 use crate::{
     model::{Failed, Failure},
     telemetry::all_causes,
@@ -255,16 +255,4 @@ fn is_proxy(url: &str) -> bool {
         let is_http = url.scheme().is_none_or(|scheme| [Scheme::HTTP, Scheme::HTTPS].contains(scheme));
         is_http && url.host().is_some_and(|host| !host.is_empty())
     })
-}
-
-tokio::task_local! {
-    /// Set once the request that this task sends has begun to open a connection: from then on it may be that it goes
-    /// over a new one.
-    static CONNECTING: Arc<AtomicBool>;
-}
-
-/// Notes that the request which this task sends opens a connection.
-pub(super) fn note_connecting() {
-    // Outside of a request, as when the pool refills itself, there is nobody to tell.
-    let _told = CONNECTING.try_with(|connecting| connecting.store(true, Ordering::Relaxed));
 }

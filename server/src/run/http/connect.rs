@@ -5,7 +5,10 @@ use std::{
     io,
     net::{IpAddr, SocketAddr},
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
     vec,
@@ -29,6 +32,12 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 use tower::{Service, service_fn};
+
+tokio::task_local! {
+    /// Set once the request that this task sends has begun to open a connection: from then on it may be that it goes
+    /// over a new one.
+    pub(super) static CONNECTING: Arc<AtomicBool>;
+}
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type Opening<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
@@ -169,7 +178,8 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, to: Uri) -> Opening<Stream> {
-        super::client::note_connecting();
+        // Outside of a request, as when the pool refills itself, there is nobody to tell.
+        let _told = CONNECTING.try_with(|connecting| connecting.store(true, Ordering::Relaxed));
         let opening = self.clone().open(to);
         // Its request may be over before it is open; then nobody else ends it.
         Box::pin(async move { timeout(LIMIT, opening).await? })

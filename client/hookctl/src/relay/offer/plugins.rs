@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use hookd_json::{Map, Value};
 
-use crate::relay::owned::read_owned;
+use crate::owned::read_owned;
 
 const INSTALLED: &str = ".claude/plugins/installed_plugins.json";
 const SETTINGS: &str = ".claude/settings.json";
