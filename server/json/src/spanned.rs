@@ -112,6 +112,8 @@ impl fmt::Display for Node {
             Tree::Bool(value) => write!(f, "{value}"),
             Tree::Number(digits) | Tree::OddNumber(digits) => write!(f, "the number {}", Short(digits)),
             Tree::String(text) => write!(f, "the string {:?}", Short(text)),
+            // Where a list is wanted, this is what is wrong with it.
+            Tree::List(items) if items.is_empty() => f.write_str("an empty array"),
             Tree::List(_) | Tree::Map(_) => f.write_str(self.kind().noun()),
         }
     }

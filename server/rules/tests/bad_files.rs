@@ -40,7 +40,7 @@ fn case_062_a_syntax_error_is_refused_with_its_place() {
 
 #[test]
 fn the_top_of_a_file() {
-    check("[]", &["/rules:1:1: a rule file must be an object, not an array"]);
+    check("[]", &["/rules:1:1: a rule file must be an object, not an empty array"]);
     check("{\"hook\": []}", &["/rules:1:2: hook: unknown key `hook`, did you mean `hooks`"]);
     check("{\"hooks\": 5}", &["/rules:1:11: hooks: must be a list, not the number 5"]);
     check("{\"defaults\": {}}", &["/rules:1:14: defaults: must be a list, not an object"]);
@@ -55,7 +55,7 @@ fn the_top_of_a_file() {
 #[test]
 fn every_error_of_a_file_is_found() {
     check(
-        "{\"hooks\": [\n 1,\n {},\n {\"event\": \"PreToolUse\", \"handler\": {}, \"whem\": \"x\"},\n {\"event\": 1, \"handler\": {\"type\": \"http\"}}\n]}",
+        "{\"hooks\": [\n 1,\n {},\n {\"event\": \"PreToolUse\", \"handler\": {}, \"whem\": \"x\"},\n {\"event\": 1, \"handler\": {\"type\": \"http\"}},\n {\"event\": [], \"onVerdict\": [], \"async\": true, \"handler\": {\"type\": \"command\", \"command\": \"x\"}}\n]}",
         &[
             "/rules:2:2: hooks[0]: a rule must be an object, not the number 1",
             "/rules:3:2: hooks[1]: a rule needs the key `event`",
@@ -64,6 +64,8 @@ fn every_error_of_a_file_is_found() {
             "/rules:4:41: hooks[2].whem: unknown key `whem`, did you mean `when`",
             "/rules:5:12: hooks[3].event: must be a string or a list of at least one string, not the number 1",
             "/rules:5:26: hooks[3].handler: an http handler needs the key `url`",
+            "/rules:6:12: hooks[4].event: must be a string or a list of at least one string, not an empty array",
+            "/rules:6:29: hooks[4].onVerdict: must be a list of at least one word, not an empty array",
         ],
     );
 }
@@ -163,9 +165,13 @@ fn what_a_command_may_reach() {
         check_handler("Stop", &format!("{{\"type\": \"command\", \"argv\": [\"x\"], \"allow\": {good}}}"), &[]);
     }
     for (allow, problem) in [
-        ("[]", "allow: an allow list must be an object, not an array"),
+        ("[]", "allow: an allow list must be an object, not an empty array"),
         ("{\"reads\": \"a\"}", "allow.reads: unknown key `reads`, did you mean `read`"),
-        ("{\"read\": []}", "allow.read: must be a string or a list of at least one string, not an array"),
+        ("{\"read\": []}", "allow.read: must be a string or a list of at least one string, not an empty array"),
+        (
+            "{\"connect\": []}",
+            "allow.connect: must be a list of at least one whole number from 1 to 65535, not an empty array",
+        ),
         ("{\"write\": [\"\"]}", "allow.write[0]: must be a string that is not empty, not the string \"\""),
         ("{\"write\": [\"a\\u0000\"]}", "allow: must not hold a NUL character"),
         ("{\"connect\": [0]}", "allow.connect[0]: must be a whole number from 1 to 65535, not the number 0"),
@@ -393,7 +399,7 @@ fn command_handlers() {
     );
     command(
         ", \"argv\": []",
-        &["/rules:2:29: hooks[0].handler.argv: must be a list of at least one string, not an array"],
+        &["/rules:2:29: hooks[0].handler.argv: must be a list of at least one string, not an empty array"],
     );
     command(", \"argv\": [\"\"]", &["/rules:2:29: hooks[0].handler.argv: the program must not be empty"]);
     command(
@@ -464,7 +470,7 @@ fn decide_handlers() {
     decide(
         "PreToolUse",
         "\"modifiedParams\": []",
-        &["/rules:2:38: hooks[0].handler.modifiedParams: must be an object, not an array"],
+        &["/rules:2:38: hooks[0].handler.modifiedParams: must be an object, not an empty array"],
     );
     decide(
         "PreToolUse",

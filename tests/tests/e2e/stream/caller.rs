@@ -53,7 +53,7 @@ impl Caller {
     }
 
     pub(crate) fn say_nothing_known(&self) {
-        self.sender.as_ref().unwrap().send(TriggerStreamRequest { message: None }).unwrap();
+        let _ = self.sender.as_ref().unwrap().send(TriggerStreamRequest { message: None });
     }
 
     /// Ends this side's direction.
