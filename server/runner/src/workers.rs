@@ -61,6 +61,8 @@ pub enum Said {
     Noise(Vec<u8>),
     /// Nothing: no worker was there in time, or it ended, or it is being killed.
     Ended(End),
+    /// Nothing: what this asker asked has ended workers, and no new one is started for it yet. One line that says so.
+    Paused(String),
 }
 
 /// What an idle worker did that nobody had asked it for.
@@ -158,19 +160,15 @@ impl Workers {
         loop {
             let ready = tokio::select! {
                 biased;
-                () = stage.reached(Stage::Retiring) => Err(End::Cancelled),
+                () = stage.reached(Stage::Retiring) => Err(Said::Ended(End::Cancelled)),
                 ready = self.ready(&asker, deadline, &place) => ready?,
-                () = sleep_until(deadline) => Err(End::TimedOut),
+                () = sleep_until(deadline) => Err(Said::Ended(End::TimedOut)),
             };
-            let unasked = |end| Answered {
-                said: Said::Ended(end),
-                stderr: Vec::new(),
-                queued: asked.elapsed(),
-                elapsed: Duration::ZERO,
-            };
+            let unasked =
+                |said| Answered { said, stderr: Vec::new(), queued: asked.elapsed(), elapsed: Duration::ZERO };
             let ready = match ready {
                 Ok(ready) => ready,
-                Err(end) => return Ok(unasked(end)),
+                Err(said) => return Ok(unasked(said)),
             };
             let since = ready.since.unwrap_or_else(Instant::now);
             let (reply, replied) = oneshot::channel();
@@ -204,29 +202,29 @@ impl Workers {
         asker: &str,
         deadline: Instant,
         place: impl Fn() -> P,
-    ) -> Result<Result<Ready<'_>, End>, Overloaded>
+    ) -> Result<Result<Ready<'_>, Said>, Overloaded>
     where
         P: Future<Output = Result<Result<Place, End>, Overloaded>>,
     {
-        let Ok(slot) = self.slots.acquire().await else { return Ok(Err(End::Cancelled)) };
+        let Ok(slot) = self.slots.acquire().await else { return Ok(Err(Said::Ended(End::Cancelled))) };
         if let Some(line) = self.take_idle() {
             return Ok(Ok(Ready { line, keep: true, since: None, _slot: slot }));
         }
-        if let Err(end) = self.health.recovered(asker, deadline).await {
-            return Ok(Err(end));
+        if let Err(said) = self.health.recovered(asker, deadline).await {
+            return Ok(Err(said));
         }
         let (place, keep) = match Places::try_worker(self.runner.places(), self.settings.class) {
             Some(place) => (place, true),
             None => match place().await? {
                 Ok(place) => (place, false),
-                Err(end) => return Ok(Err(end)),
+                Err(end) => return Ok(Err(Said::Ended(end))),
             },
         };
         let since = Instant::now();
         let started = self.start(place, since).await;
         Ok(started.map(|line| Ready { line, keep, since: Some(since), _slot: slot }).map_err(|why| {
             self.health.did_not_start();
-            End::DidNotStart(why)
+            Said::Ended(End::DidNotStart(why))
         }))
     }
 
@@ -311,13 +309,14 @@ impl Health {
     }
 
     /// Waits for the end of the pause. If that lies behind the deadline or far away, says so at once.
-    async fn recovered(&self, asker: &str, deadline: Instant) -> Result<(), End> {
-        let longest = {
+    async fn recovered(&self, asker: &str, deadline: Instant) -> Result<(), Said> {
+        let (of_all, own) = {
             let ill = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            let both = [ill.of_all, ill.by_asker.get(asker).copied()];
-            both.into_iter().flatten().max_by_key(|illness| illness.until)
+            (ill.of_all, ill.by_asker.get(asker).copied())
         };
-        let Some(Illness { ends, until }) = longest else { return Ok(()) };
+        let Some(Illness { ends, until }) = of_all.into_iter().chain(own).max_by_key(|illness| illness.until) else {
+            return Ok(());
+        };
         let rest = until.saturating_duration_since(Instant::now());
         if until < deadline && rest <= LONGEST_WAIT {
             sleep_until(until).await;
@@ -325,9 +324,11 @@ impl Health {
         }
         let rest = rest.as_millis();
         let times = if ends == 1 { "once".to_owned() } else { format!("{ends} times in a row") };
-        Err(End::DidNotStart(format!(
-            "the worker ended {times} without being asked to; the next start is in {rest} ms"
-        )))
+        Err(if of_all.is_some_and(|illness| illness.until == until) {
+            Said::Ended(End::DidNotStart(format!("the worker did not start {times}; the next start is in {rest} ms")))
+        } else {
+            Said::Paused(format!("the worker ended {times} without being asked to; the next start is in {rest} ms"))
+        })
     }
 }
 

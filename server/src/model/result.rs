@@ -27,8 +27,8 @@ pub struct Ran {
     pub retried: bool,
     /// The program ended like one that could not be launched: what it was to run is missing, or cannot be parsed.
     pub looks_unlaunched: bool,
-    /// What kept it from running is what the caller says: the directory that it works in, or what it does not say of
-    /// itself.
+    /// What kept it from running is what the caller says: the directory that it works in, what it does not say of itself, or
+    /// what its calls have done to the workers.
     pub kept_by_caller: bool,
     /// What of its output was not taken for an answer although it looks like one. Empty: nothing.
     pub dropped: String,

@@ -152,6 +152,11 @@ fn said(answered: Answered, granted: Duration, expect: &Expect) -> Ran {
                 format!("a worker answers with one line that is an object or empty, not with `{}`", cut(&seen, 64));
             Failed::new(Failure::BadOutput, message)
         }
+        Said::Paused(why) => {
+            // What it was asked has ended them, and that is no sign that it is broken for all.
+            ran.kept_by_caller = true;
+            Failed::new(Failure::DidNotStart, why)
+        }
         Said::Ended(End::Exited(0)) => {
             ran.exit_code = Some(0);
             Failed::new(Failure::Exited, format!("the worker ended before it answered: {}", message(&stderr, 0)))
