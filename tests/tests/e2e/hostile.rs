@@ -122,12 +122,13 @@ async fn plain_http_that_is_sent_by_halves_takes_nobodys_place() {
     let hookd = guarded().settings(json!({ "limits": { "in_flight": 2 } })).start().await;
     let request = RawHttp1::post("/v1/trigger", "", r#"{"event":"PreToolUse","toolCall":{"tool":"Bash"}}"#);
     let mut halves = Vec::new();
-    for _ in 0..2 {
+    for count in [1.0, 2.0] {
         let mut half = RawHttp1::connect(hookd.address()).await;
         half.send(&request[..request.len() - 1]).await;
         halves.push(half);
+        // One after the other: the oldest gives way.
+        gauge(&hookd, "hookd_arriving_calls", count).await;
     }
-    gauge(&hookd, "hookd_arriving_calls", 2.0).await;
     serves(&hookd).await;
     // The last of them is still there.
     let mut last = halves.pop().unwrap();
