@@ -2,11 +2,14 @@
 #![cfg(test)]
 #![expect(clippy::arithmetic_side_effects, reason = "a test that computes a wrong place has failed")]
 
-use std::{io::Cursor, time::SystemTime};
+use std::{
+    io::Cursor,
+    time::{Duration, SystemTime},
+};
 
 use hookd_audit::{
-    Chain, DROPPED, END, Ends, Hash, Problem, ROTATED, Record, Report, START, Tail, Torn, Verifier, first_record,
-    order, tail, text,
+    Chain, DROPPED, END, Ends, Hash, NotAHash, Problem, ROTATED, Record, Report, START, Tail, Torn, Verifier,
+    first_record, order, tail, text,
 };
 use proptest::prelude::*;
 
@@ -174,6 +177,21 @@ fn what_is_wrong_is_named_with_its_place() {
         .as_bytes(),
         problem(3, "is no record, and the one after it does not say that it was torn"),
     );
+    // Changed together with its hash, which needs no secret: the record after it tells.
+    let changed = String::from_utf8(whole[2].clone()).unwrap().replacen("tool \\\"1\\\"", "tool \\\"9\\\"", 1);
+    let (body, _) = changed.split_once(",\"hash\"").unwrap();
+    let forged = format!("{body},\"hash\":\"{}\"}}\n", Hash::of(body.as_bytes()));
+    check(
+        &[&of(&[0, 1])[..], forged.as_bytes(), &of(&[3, 4, 5, 6])].concat(),
+        problem(4, "record 4 does not follow record 3, which is not what it was"),
+    );
+    let last_of_a = Record::read(whole[3].strip_suffix(b"\n").unwrap()).unwrap().hash;
+    let mut another = of(&[0, 1, 2, 3]);
+    Chain::new("c".to_owned(), last_of_a).record(&mut another, "decision", AT, |_| {});
+    check(
+        &another,
+        problem(5, "run c does not go on after record 4 of run a: records between them are missing or were changed"),
+    );
     let last = Record::read(whole[6].strip_suffix(b"\n").unwrap()).unwrap().hash;
     let cut = verify(&of(&[0, 1, 2, 3, 4, 5]), Some(last));
     assert_eq!(cut.problems.len(), 1);
@@ -190,6 +208,52 @@ fn what_was_torn_has_to_be_there() {
     let report = verify(&without.concat(), None);
     assert_eq!(report.problems.len(), 1);
     assert!(report.problems[0].message.ends_with("which record 1 names, is missing"), "{report:?}");
+
+    let mut file = Vec::new();
+    run(&mut file, "a", 0, Ending::Torn);
+    file.extend_from_slice(b"\n{\"seq\":1,\"ru");
+    run(&mut file, "b", 0, Ending::InOrder);
+    let whole = lines(&file);
+    let of = |order: &[usize]| order.iter().flat_map(|at| whole[*at].clone()).collect::<Vec<_>>();
+    let messages = |order: &[usize]| {
+        let problems = verify(&of(order), None).problems;
+        problems.into_iter().map(|problem| (problem.line, problem.message)).collect::<Vec<_>>()
+    };
+    assert_eq!(messages(&[0, 1, 2, 3, 4]), []);
+    let other_order = "the torn lines before record 1 are not in the order that it names";
+    assert_eq!(messages(&[0, 2, 1, 3, 4]), [(4, other_order.to_owned())]);
+    // Where the file begins with what stood after it, as where it stands at all.
+    let missing = format!("a torn line of {} bytes, which record 1 names, is missing", whole[1].len() - 1);
+    assert_eq!(messages(&[2, 3, 4]), [(2, missing)]);
+    assert_eq!(messages(&[3, 4]), [], "what was torn in a file that is not there cannot be missed");
+}
+
+#[test]
+fn places_are_those_in_each_file() {
+    let mut file = Vec::new();
+    let mut chain = Chain::new("r".to_owned(), Hash::NONE);
+    for kind in [START, "decision", ROTATED, "decision", END] {
+        chain.record(&mut file, kind, AT, |_| {});
+    }
+    let whole = lines(&file);
+    let mut verifier = Verifier::new();
+    for (name, records) in [("a", &[0, 1][..]), ("b", &[2, 4])] {
+        verifier.file(name);
+        records.iter().for_each(|at| verifier.line(whole[*at].strip_suffix(b"\n").unwrap()));
+    }
+    let missing = Problem { file: "b".to_owned(), line: 2, message: "record 4 is missing".to_owned() };
+    assert_eq!(verifier.finish(None).problems, [missing]);
+}
+
+#[test]
+fn a_hash_is_read_in_one_way() {
+    let hash = Hash::of(b"x");
+    let text = hash.to_string();
+    assert_eq!(text.parse(), Ok(hash));
+    let wrong = [text.to_uppercase(), text[1..].to_owned(), format!("{text}0"), format!("{text}00"), String::new()];
+    for wrong in wrong {
+        assert_eq!(wrong.parse::<Hash>(), Err(NotAHash), "{wrong}");
+    }
 }
 
 #[test]
@@ -257,6 +321,18 @@ fn files_are_put_in_order_by_the_chain() {
     // One between is missing.
     ends.remove(0);
     assert_eq!(order(&ends).len(), 3);
+    // Nothing leads from one to the other: the time tells.
+    let mut apart = [AT + Duration::from_secs(9), AT].map(|time| {
+        let mut file = Vec::new();
+        Chain::new("r".to_owned(), Hash::NONE).record(&mut file, START, time, |_| {});
+        Ends { first: first_record(&*file).unwrap(), last: tail(&mut Cursor::new(&file)).unwrap().last }
+    });
+    assert_eq!(order(&apart), [1, 0]);
+    // No chain is a ring, so that none of these may be passed by.
+    let [last_of_one, last_of_other] = [0, 1].map(|at: usize| apart[at].last.as_ref().unwrap().hash);
+    apart[0].first.as_mut().unwrap().prev = last_of_other;
+    apart[1].first.as_mut().unwrap().prev = last_of_one;
+    assert_eq!(order(&apart), [0, 1]);
 }
 
 proptest! {
