@@ -250,7 +250,7 @@ fn a_hash_is_read_in_one_way() {
     let hash = Hash::of(b"x");
     let text = hash.to_string();
     assert_eq!(text.parse(), Ok(hash));
-    let wrong = [text.to_uppercase(), text[1..].to_owned(), format!("{text}0"), format!("{text}00"), String::new()];
+    let wrong = [text.to_uppercase(), "0".repeat(63), format!("{text}0"), format!("{text}00"), String::new()];
     for wrong in wrong {
         assert_eq!(wrong.parse::<Hash>(), Err(NotAHash), "{wrong}");
     }

@@ -104,15 +104,27 @@ mod tests {
         expected: &[(Capability, Verdict, Verdict)],
     ) {
         let fallbacks = Fallbacks { defer: DeferFallback::Ask, ..Fallbacks::default() };
+        check_with(fallbacks, event, decided, asks, supported, expected);
+    }
+
+    fn check_with(
+        fallbacks: Fallbacks,
+        event: &str,
+        decided: Verdict,
+        asks: Asks,
+        supported: &[Capability],
+        expected: &[(Capability, Verdict, Verdict)],
+    ) {
         let capabilities = supported.iter().fold(Capabilities::NONE, |all, one| all.with(*one));
         let out = downgrade(Event::known(event).unwrap(), decided, asks, capabilities, fallbacks);
+        let last = expected.last().map_or(decided, |(.., to)| *to);
         let expected = expected.iter().map(|(missing, from, to)| Downgrade { missing: *missing, from: *from, to: *to });
-        assert_eq!(out.downgrades, expected.collect::<Vec<_>>());
+        assert_eq!((out.verdict, out.downgrades), (last, expected.collect::<Vec<_>>()));
     }
 
     #[test]
     fn each_lack_falls_back_as_the_settings_say() {
-        use Capability::{AdditionalContext, Ask, Block, Defer, ForceContinue, Halt, ModifyParams};
+        use Capability::{AdditionalContext, Ask, Block, Defer, ForceContinue, Halt, ModifyParams, ModifyResult};
         use Verdict as V;
         check("PreToolUse", V::Ask, Asks::default(), &[Block], &[(Ask, V::Ask, V::Block)]);
         check("PreToolUse", V::Defer, Asks::default(), &[Block], &[(Defer, V::Defer, V::Ask), (Ask, V::Ask, V::Block)]);
@@ -121,7 +133,12 @@ mod tests {
         check("PreToolUse", V::Allow, rewrite, &[Block, Ask], &[(ModifyParams, V::Allow, V::Block)]);
         check("PreToolUse", V::Allow, rewrite, &[ModifyParams], &[]);
         check("PreToolUse", V::Block, rewrite, &[Block], &[]);
+        // A rewrite that is lacking blocks, and nothing that could be asked instead lifts that.
+        check("PreToolUse", V::Defer, rewrite, &[Block], &[(ModifyParams, V::Defer, V::Block)]);
+        let hidden = Asks { modified_result: true, ..Asks::default() };
+        check("PostToolUse", V::None, hidden, &[Block, ModifyParams], &[(ModifyResult, V::None, V::Block)]);
         check("PreToolUse", V::Block, Asks::default(), &[Ask], &[(Block, V::Block, V::Block)]);
+        check("PreToolUse", V::Ask, Asks::default(), &[], &[(Ask, V::Ask, V::Block), (Block, V::Block, V::Block)]);
         check("Stop", V::Block, Asks::default(), &[Block], &[(ForceContinue, V::Block, V::Block)]);
         check("Stop", V::Ask, Asks::default(), &[Block, ForceContinue], &[(Ask, V::Ask, V::None)]);
         check(
@@ -139,5 +156,11 @@ mod tests {
             &[Block],
             &[(Halt, V::None, V::None), (AdditionalContext, V::None, V::None)],
         );
+        let lenient = Fallbacks { ask: AskFallback::Allow, defer: DeferFallback::Block, ..Fallbacks::default() };
+        let check = |decided, expected: &[_]| {
+            check_with(lenient, "PreToolUse", decided, Asks::default(), &[Block], expected);
+        };
+        check(V::Ask, &[(Ask, V::Ask, V::Allow)]);
+        check(V::Defer, &[(Defer, V::Defer, V::Block)]);
     }
 }

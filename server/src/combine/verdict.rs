@@ -193,6 +193,25 @@ mod tests {
     }
 
     #[test]
+    fn law_13_on_stop_the_highest_block_and_the_highest_halt_count() {
+        let given =
+            votes(&[(Verdict::Block, Tier::Shared), (Verdict::Block, Tier::Team), (Verdict::Block, Tier::Local)]);
+        let halts = [Tier::Local, Tier::Managed, Tier::Team];
+        let halts = halts.iter().zip(7..).map(|(tier, result)| Halt { tier: *tier, result }).collect::<Vec<_>>();
+        let kept = settle(event("Stop"), &given, &halts[..1], FORM, |_| true);
+        assert_eq!((kept.verdict, kept.halt, kept.outranked_halts), (Verdict::Block, None, vec![7]));
+        let halted = settle(event("Stop"), &given, &halts, FORM, |_| true);
+        let expected = Settled {
+            verdict: Verdict::None,
+            decider: None,
+            halt: Some(8),
+            outranked_halts: vec![7],
+            outranked_blocks: vec![0, 1, 2],
+        };
+        assert_eq!(halted, expected);
+    }
+
+    #[test]
     fn law_13_elsewhere_the_highest_halt_is_named() {
         let halts = [Halt { tier: Tier::Shared, result: 0 }, Halt { tier: Tier::Team, result: 1 }];
         assert_eq!(settle(event("PostToolUse"), &[], &halts, FORM, |_| true).halt, Some(1));

@@ -53,7 +53,7 @@ impl Budget {
     /// The time that a handler of `tier` with its own limit `timeout` is granted now, in whole milliseconds. `None`:
     /// nothing is left.
     pub(crate) fn granted(&self, tier: Tier, timeout: Duration, now: Instant) -> Option<Duration> {
-        let end = if tier.is_central() { self.end } else { self.lower_end.unwrap_or(self.end).min(self.end) };
+        let end = if tier.is_central() { self.end } else { self.lower_end.unwrap_or(self.end) };
         let left = end.saturating_duration_since(now).min(timeout);
         let millis = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
         (millis > 0).then(|| Duration::from_millis(millis))

@@ -73,7 +73,7 @@ struct Chain<'a, H> {
 impl<'a, H: Handlers> Chain<'a, H> {
     async fn first_pass(&mut self) {
         for tier in Tier::ALL {
-            if self.closed_below.is_some_and(|closed| tier < closed) {
+            if self.closed_below.is_some() {
                 return;
             }
             if tier == Tier::Local {

@@ -118,6 +118,9 @@ mod tests {
             (2, "the file is missing: No such file or directory"),
             (1, "grep: /nope: No such file or directory"),
             (2, "usage: git push needs a branch"),
+            (1, "usage: guard [-h]\nguard: error: no pushing to main\n"),
+            (2, "no push: grep: is what this hook is about"),
+            (2, "hook: No module named python may be installed"),
             (2, "\u{fffd}\u{fffd}"),
         ] {
             assert!(!looks_unlaunched(code, stderr.as_bytes()), "{code} {stderr}");

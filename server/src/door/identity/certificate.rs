@@ -117,6 +117,8 @@ fn is_spiffe(uri: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use rcgen::{CertificateParams, CustomExtension, DnType, KeyPair, date_time_ymd};
+
     use super::*;
     use crate::settings::NamePattern;
 
@@ -144,7 +146,7 @@ mod tests {
         let tenant: &[(&str, &[&str])] = &[("tenant", &["uri:spiffe://example.org/ns/{}/sa/*", "cn:{}", "o:team {}"])];
         let refused = |why| Err(Unproven::Certificate(why));
         let two = refused("has another URI beside its SPIFFE id");
-        let cases: [Case<'_>; 17] = [
+        let cases: [Case<'_>; 18] = [
             (&[spiffe], &[], Ok((spiffe, Some("a")))),
             (&[spiffe, "cn:a"], &[], Ok((spiffe, Some("a")))),
             (&[spiffe, "cn:b"], &[], Err(Unproven::Conflict("tenant".to_owned()))),
@@ -169,12 +171,54 @@ mod tests {
             (&["o:team c", "cn:c"], &[], Ok(("cn:c", Some("c")))),
             (&["o:team c"], &[], refused("has no name")),
             (&[], &[], refused("has no name")),
+            (
+                &["dns:h.example.org", "o:team b\u{7}"],
+                &[],
+                refused("has a name that is too long, or holds control characters"),
+            ),
             (&["cn:a\nb"], &[], refused("has a name that is too long, or holds control characters")),
         ];
         for (of, taken, expected) in cases {
             let found = identity(&names(of), &settings(taken, tenant));
             let found = found.as_ref().map(|found| (found.name.as_str(), found.labels.get("tenant")));
             assert_eq!(found.map_err(Clone::clone), expected, "{of:?}");
+        }
+    }
+
+    /// A certificate of `h.Example.org`, which says more of its holder in its subject.
+    fn made(change: impl FnOnce(&mut CertificateParams)) -> CertificateDer<'static> {
+        let mut params = CertificateParams::new(["h.Example.org".to_owned()]).unwrap();
+        params.not_after = date_time_ymd(2031, 2, 3);
+        params.distinguished_name.push(DnType::OrganizationName, "org");
+        params.distinguished_name.push(DnType::OrganizationalUnitName, "team c");
+        change(&mut params);
+        params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().clone()
+    }
+
+    #[test]
+    fn what_stands_in_a_certificate_is_taken_until_its_last_moment() {
+        let settings = settings(&["dns:h.example.org"], &[("org", &["o:{}"]), ("tenant", &["ou:team {}"])]);
+        let found = certified(&made(|_| {}), &settings).unwrap();
+        let labels = [("org", "org"), ("tenant", "c")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let identity = Identity { name: "dns:h.example.org".to_owned(), labels: labels.into_iter().collect() };
+        assert_eq!((&*found.identity, found.until_ms), (&identity, 1_927_843_200_999));
+    }
+
+    #[test]
+    fn one_of_whose_names_some_cannot_be_read_proves_nothing() {
+        let settings = settings(&["cn:agent"], &[]);
+        let named = |names: &[u8]| {
+            let certificate = made(|params| {
+                params.subject_alt_names.clear();
+                params.distinguished_name.push(DnType::CommonName, "agent");
+                params.custom_extensions = vec![CustomExtension::from_oid_content(&[2, 5, 29, 17], names.to_vec())];
+            });
+            certified(&certificate, &settings).map(|found| found.identity.name.clone())
+        };
+        // A list with the host `h`, one whose host is no text, and none.
+        assert_eq!(named(&[0x30, 3, 0x82, 1, b'h']), Ok("cn:agent".to_owned()));
+        for names in [&[0x30, 3, 0x82, 1, 0xff][..], &[0x04, 0]] {
+            assert_eq!(named(names), Err(Unproven::Certificate("cannot be read")), "{names:?}");
         }
     }
 

@@ -46,7 +46,7 @@ impl KeySet {
 
     /// As the one that follows `old`: of the same generation if nothing has changed.
     pub(super) fn following(self, old: &Self) -> Self {
-        let changed = old.generation == 0 || self.keys != old.keys;
+        let changed = self.keys != old.keys;
         Self { generation: old.generation.saturating_add(changed.into()), ..self }
     }
 
@@ -134,8 +134,10 @@ mod tests {
         let mut agrees = ec("agrees");
         agrees["key_ops"] = json!(["deriveKey"]);
         let wrong_algorithm = with(ec("hs"), "alg", "HS256");
+        let no_signature = with(rsa.clone(), "alg", "RSA-OAEP");
         let p521 = with(ec("p521"), "crv", "P-521");
-        let keys = json!([ec("a"), rsa, secret, strange, for_encryption, agrees, wrong_algorithm, p521, 1]);
+        let keys =
+            json!([ec("a"), rsa, secret, strange, for_encryption, agrees, wrong_algorithm, no_signature, p521, 1]);
         let set = parsed(keys).unwrap();
         let found = |algorithm, kid| set.candidates(algorithm, kid).map_or(0, Iterator::count);
         assert_eq!(set.keys.len(), 2);
@@ -144,6 +146,15 @@ mod tests {
         for algorithm in [Algorithm::HS256, Algorithm::HS384, Algorithm::HS512] {
             assert_eq!(found(algorithm, None), 0);
         }
+        let mut nameless = ec("");
+        nameless.as_object_mut().unwrap().remove("kid");
+        let set = parsed(json!([nameless])).unwrap();
+        let found = |kid| set.candidates(Algorithm::ES256, kid).map(Iterator::count);
+        assert_eq!(
+            (found(Some("a")), found(None)),
+            (Err(Unproven::UnknownKey), Ok(1)),
+            "one that is named has to be it"
+        );
     }
 
     #[test]

@@ -176,7 +176,7 @@ async fn a_proof_that_does_not_hold_is_refused_where_none_is_needed_too() {
 
 #[tokio::test]
 async fn certificate_and_token_have_to_be_good_both_and_their_labels_add_up() {
-    let (authenticator, _) = two_clusters(Anonymous::Deny).await;
+    let (authenticator, [one, _]) = two_clusters(Anonymous::Deny).await;
     let certified = |pairs, until_ms| Some(Ok(Certified { identity: Arc::new(identity("dns:h", pairs)), until_ms }));
     let token = "Bearer a-static-token-for-ci";
     let good = visitor(&authenticator, REMOTE, certified(&[("host", "h"), ("tenant", "a")], i64::MAX));
@@ -185,6 +185,10 @@ async fn certificate_and_token_have_to_be_good_both_and_their_labels_add_up() {
         assert_eq!(*whom(&good, &[token]).unwrap(), identity("token/ci", &[("host", "h"), ("tenant", "a")]));
     }
     assert_eq!(whom(&good, &["Bearer x"]), Err(Unproven::UnknownToken));
+    // Who comes next on the same connection is somebody else.
+    let next = format!("Bearer {}", one.token("one", &claims("a")));
+    let both = [("cluster", "one"), ("host", "h"), ("tenant", "a")];
+    assert_eq!(*whom(&good, &[&next]).unwrap(), identity("one/s", &both));
     let other = visitor(&authenticator, REMOTE, certified(&[("tenant", "b")], i64::MAX));
     assert_eq!(whom(&other, &[token]), Err(Unproven::Conflict("tenant".to_owned())));
     let expired = visitor(&authenticator, REMOTE, certified(&[], 1000));

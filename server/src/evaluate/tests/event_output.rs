@@ -2,10 +2,10 @@
 //! ALLOW counts as that ALLOW does.
 
 use hookd_json::{Map, Value};
-use hookd_rules::Mode;
+use hookd_rules::{AskFallback, Fallbacks, Mode};
 
 use super::support::*;
-use crate::model::{Answer, Tier, Verdict};
+use crate::model::{Answer, Capabilities, Capability, Form, Tier, Verdict};
 
 fn outputs(text: &str) -> Map<String, Value> {
     hookd_json::parse(text).unwrap().as_object().unwrap().clone()
@@ -50,12 +50,46 @@ async fn law_03_what_comes_with_an_allow_counts_as_the_allow_does() {
             .await;
         assert_eq!(judged.decision.event_output, outputs(expected), "{tier} {other}");
     }
-    // Nor does the allow of another form than the final one.
+    // What a tier of more right allows lends it none.
     let judged = Rules::default()
-        .says(Tier::Local, "grants", tells(Verdict::Allow, granted))
-        .says(Tier::Shared, "rewrites", rewrites(r#"{"a":1}"#))
+        .says(Tier::Managed, "allows", gives(Verdict::Allow))
+        .says(Tier::Shared, "grants", tells(Verdict::Allow, granted))
         .decide(call("PermissionRequest", "{}"))
         .await;
-    assert_eq!(judged.verdict().0, Verdict::Allow, "its tier was asked again");
-    assert_eq!(judged.decision.event_output, outputs(granted));
+    assert_eq!((judged.decision.verdict, judged.decision.event_output), (Verdict::Allow, Map::new()));
+    // Nor does the allow of another form than the final one.
+    for (then, expected) in [(granted, granted), ("{}", "{}")] {
+        let grants = move |form: &Form| tells(Verdict::Allow, if &*form.params == "{}" { granted } else { then });
+        let judged = Rules::default()
+            .rule(Tier::Local, "grants", grants)
+            .says(Tier::Shared, "rewrites", rewrites(r#"{"a":1}"#))
+            .decide(call("PermissionRequest", "{}"))
+            .await;
+        assert_eq!(judged.verdict().0, Verdict::Allow, "its tier was asked again");
+        assert_eq!(judged.decision.event_output, outputs(expected));
+    }
+}
+
+#[tokio::test]
+async fn what_comes_with_an_allow_that_the_caller_cannot_carry_out_or_did_not_get_is_not_sent() {
+    let granted = r#"{"updatedPermissions":[{"type":"setMode","mode":"acceptEdits"}]}"#;
+    // The call was rewritten and the caller cannot rewrite: a block.
+    let mut rewritten = call("PermissionRequest", "{}");
+    rewritten.capabilities = Capabilities::NONE.with(Capability::Block);
+    let modified_params = Some(hookd_json::parse(r#"{"a":1}"#).unwrap());
+    let event_output = outputs(granted);
+    let answer = Answer { verdict: Verdict::Allow, modified_params, event_output, ..Answer::default() };
+    let judged = Rules::default().says(Tier::Managed, "grants", Said::Answer(answer.into())).decide(rewritten).await;
+    assert_eq!((judged.decision.verdict, judged.decision.event_output), (Verdict::Block, Map::new()));
+    // Somebody was to be asked, and an allow is what the settings put in the place of that.
+    let mut asked = call("PermissionRequest", "{}");
+    asked.capabilities = Capabilities::NONE.with(Capability::Block);
+    let mut rules = Rules::default().says(Tier::Managed, "grants", tells(Verdict::Allow, granted)).says(
+        Tier::Team,
+        "asks",
+        gives(Verdict::Ask),
+    );
+    rules.fallbacks = Fallbacks { ask: AskFallback::Allow, ..Fallbacks::default() };
+    let judged = rules.decide(asked).await;
+    assert_eq!((judged.decision.verdict, judged.decision.event_output), (Verdict::Allow, Map::new()));
 }

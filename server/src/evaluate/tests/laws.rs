@@ -65,6 +65,15 @@ async fn law_02_first_block_ends_the_chain_where_block_prevents() {
 }
 
 #[tokio::test]
+async fn law_02_a_block_that_prevents_rewrites_nothing() {
+    let modified_params = Some(hookd_json::parse(r#"{"n":1}"#).unwrap());
+    let blocks = Answer { verdict: Verdict::Block, modified_params, ..Answer::default() };
+    let judged =
+        Rules::default().says(Managed, "guard", Said::Answer(blocks.into())).decide(call("PreToolUse", "{}")).await;
+    assert_eq!((judged.decision.verdict, judged.decision.rewrites.len()), (Verdict::Block, 0));
+}
+
+#[tokio::test]
 async fn law_02_feedback_of_every_rule_reaches_the_model() {
     let block = |reason: &str| {
         Said::Answer(Box::new(Answer { verdict: Verdict::Block, reason: reason.to_owned(), ..Answer::default() }))
@@ -193,6 +202,28 @@ async fn law_05_a_form_that_comes_back_to_what_a_tier_passed_is_not_asked_again(
     let judged = rules.decide(call("PreToolUse", r#"{"n":0}"#)).await;
     assert_eq!(judged.results(), ["guard none", "there none", "and-back none"]);
     assert_eq!(judged.params(), None);
+}
+
+#[tokio::test]
+async fn law_05_a_rule_of_which_one_of_several_alike_runs_is_asked_again_about_a_form_that_it_saw_before() {
+    let judged =
+        Rules::default()
+            .says(Managed, "guard", silent())
+            .with(|rule| rule.twins = Some(7))
+            .rule(Managed, "rewrites-first", |form| {
+                if &*form.params == r#"{"n":1}"# { rewrites(r#"{"n":2}"#) } else { silent() }
+            })
+            .says(Shared, "rewrites-back", rewrites(r#"{"n":1}"#))
+            .decide(call("PreToolUse", r#"{"n":1}"#))
+            .await;
+    let asked = [
+        r#"guard: {"n":1}"#,
+        r#"rewrites-first: {"n":1}"#,
+        r#"rewrites-back: {"n":2}"#,
+        r#"guard again: {"n":1}"#,
+        r#"rewrites-first again: {"n":1}"#,
+    ];
+    assert_eq!(judged.asked(), asked);
 }
 
 #[tokio::test]
@@ -365,6 +396,15 @@ async fn law_08_a_slow_lower_rule_cannot_starve_the_extra_pass() {
         ["Timed out after 899ms", "Timed out after 0ms"],
         "half of what the guard left is theirs, and N is what was granted"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn law_08_the_extra_pass_gives_lower_tiers_half_of_what_is_left_anew() {
+    let rules = Rules::default()
+        .rule(Local, "checks", |form| if &*form.params == "{}" { silent() } else { after(200, silent()) })
+        .says(Shared, "rewrites", after(400, rewrites(r#"{"n":1}"#)));
+    let judged = rules.decide_within(call("PreToolUse", "{}"), Duration::from_millis(1_100)).await;
+    assert_eq!(judged.results(), ["checks none", "rewrites none", "checks none again"]);
 }
 
 #[tokio::test]
@@ -558,6 +598,17 @@ async fn law_07_a_condition_without_a_value_is_a_failure_and_never_false() {
         let failed = judged.decision.results[0].ran.said.as_ref().map_err(|failed| failed.kind);
         assert_eq!(failed, Err(Failure::Expression));
         assert_eq!(judged.asked(), Vec::<String>::new(), "its handler is not run");
+        let beside = Rules::default()
+            .says(tier, "guard", gives(Verdict::Block))
+            .with(|rule| (rule.concurrent, rule.when) = (true, when("params.missing == 'x'")))
+            .says(tier, "neighbour", silent())
+            .with(|rule| rule.concurrent = true);
+        let judged = beside.decide(call("PreToolUse", "{}")).await;
+        let results = if tier == Managed { &["guard failed"][..] } else { &["guard failed", "neighbour none"] };
+        assert_eq!(
+            (judged.decision.verdict, judged.results()),
+            (verdict, results.iter().map(|r| r.to_string()).collect())
+        );
     }
 }
 
@@ -570,14 +621,18 @@ async fn conditions_hold_for_rules_that_do_not_decide_too() {
         .with(|rule| (rule.mode, rule.when) = (Mode::Shadow, when("params.n")))
         .says(Managed, "after", silent())
         .with(|rule| (rule.timing, rule.when) = (Timing::AfterVerdict(vec![Verdict::None]), when("tool == 'Bash'")))
+        .says(Managed, "never", silent())
+        .with(|rule| (rule.timing, rule.when) = (Timing::AfterVerdict(vec![Verdict::Block]), when("tool == 'Read'")))
+        .says(Managed, "after-fails", silent())
+        .with(|rule| (rule.timing, rule.when) = (Timing::AfterVerdict(vec![Verdict::None]), when("params.n")))
         .says(Managed, "beside-1", silent())
         .with(|rule| (rule.concurrent, rule.when) = (true, when("toolKind == 'read'")))
         .says(Managed, "beside-2", silent())
         .with(|rule| (rule.concurrent, rule.when) = (true, when("toolKind == 'shell'")));
     let judged = rules.decide(call("PreToolUse", r#"{"n":1}"#)).await;
-    assert_eq!(judged.results(), ["shadow failed", "beside-2 none", "after queued"]);
+    assert_eq!(judged.results(), ["shadow failed", "beside-2 none", "after queued", "after-fails failed"]);
     assert_eq!(judged.verdict(), (Verdict::None, "", None));
-    assert_eq!((judged.decision.considered, judged.decision.matched, judged.decision.degraded), (5, 3, false));
+    assert_eq!((judged.decision.considered, judged.decision.matched, judged.decision.degraded), (7, 5, false));
 }
 
 #[tokio::test]
@@ -618,6 +673,19 @@ async fn a_rewrite_that_the_event_cannot_carry_is_a_failure() {
 }
 
 #[tokio::test]
+async fn what_two_rules_say_alike_is_of_both_and_what_one_says_twice_once() {
+    let says = || Answer { system_message: Some("mind".to_owned()), ..Answer::default() };
+    let judged = Rules::default()
+        .says(Managed, "a", Said::Answer(says().into()))
+        .says(Team, "b", Said::Answer(says().into()))
+        .says(Shared, "rewrites", rewrites(r#"{"n":1}"#))
+        .decide(call("PreToolUse", "{}"))
+        .await;
+    let notes = judged.decision.system_messages.iter().map(|note| (&*note.rule.id, note.text.as_str()));
+    assert_eq!(notes.collect::<Vec<_>>(), [("a", "mind"), ("b", "mind")]);
+}
+
+#[tokio::test]
 async fn what_a_caller_cannot_carry_out_falls_back_as_the_settings_say() {
     let only_block = Capabilities::NONE.with(Capability::Block);
     let decide = async |said| {
@@ -635,6 +703,17 @@ async fn what_a_caller_cannot_carry_out_falls_back_as_the_settings_say() {
         "the call was rewritten and this agent cannot carry a rewrite out; the corrected parameters are {\"n\":1}";
     assert_eq!(judged.verdict(), (Verdict::Block, reason, Some("a")));
     assert_eq!(judged.params(), None);
+
+    let mut hidden = call_with_result("PostToolUse", "1");
+    hidden.capabilities = only_block.with(Capability::ModifyParams);
+    let judged = Rules::default().says(Managed, "a", hides("2")).decide(hidden).await;
+    let reason = "the call was rewritten and this agent cannot carry a rewrite out; the corrected result is 2";
+    assert_eq!(judged.verdict(), (Verdict::Block, reason, Some("a")));
+    assert_eq!(judged.decision.modified_result, None);
+
+    let judged = decide(halts("enough")).await;
+    let lacking = judged.decision.downgrades.iter().map(|downgrade| downgrade.missing).collect::<Vec<_>>();
+    assert_eq!((judged.decision.halt.as_deref(), lacking), (Some("enough"), vec![Capability::Halt]));
 
     let context = Answer { additional_context: Some("c".to_owned()), ..Answer::default() };
     let judged = decide(Said::Answer(Box::new(context))).await;

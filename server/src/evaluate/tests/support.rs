@@ -8,8 +8,8 @@ use std::{
 };
 
 use hookd_rules::{
-    Catalog, CommandHandler, DefaultRule, EventIndex, Handler, Matcher, Mode, OnError, PerTier, Policy, Program, Rule,
-    Shell, TierPolicy, Timing,
+    Catalog, CommandHandler, DefaultRule, EventIndex, Fallbacks, Handler, Matcher, Mode, OnError, PerTier, Policy,
+    Program, Rule, Shell, TierPolicy, Timing,
 };
 use tokio::time::Instant;
 
@@ -77,6 +77,7 @@ pub(super) struct Rules {
     pub(super) defaults: Vec<DefaultRule>,
     handlers: Scripted,
     pub(super) may_allow: Option<PerTier<bool>>,
+    pub(super) fallbacks: Fallbacks,
 }
 
 impl Rules {
@@ -162,6 +163,7 @@ impl Rules {
             rules,
             defaults: self.defaults,
             tiers: PerTier::from_fn(|tier| TierPolicy { may_allow: *may_allow.get(tier), on_error: OnError::Allow }),
+            fallbacks: self.fallbacks,
             ..Catalog::default()
         };
         let policy = Policy::of(Arc::new(catalog), &[]).unwrap();

@@ -263,6 +263,15 @@ fn sampling_leaves_out_only_decisions_that_change_nothing() {
         decision(Verdict::None, vec![result(rule(Mode::Shadow), Ok(Verdict::Block))]),
         decision(Verdict::None, vec![result(rule(Mode::Shadow), Err(Failure::Exited))]),
         changed(|decision| decision.halt = Some(String::new())),
+        changed(|decision| decision.degraded = true),
+        changed(|decision| {
+            let rule = super::super::tests::rule("r", Tier::Local, Mode::Enforce);
+            let rewrite = Rewrite { rule, target: RewriteTarget::Params, patch: String::new(), recheck: false };
+            decision.rewrites = vec![rewrite];
+        }),
+        changed(|decision| {
+            decision.event_output = hookd_json::parse(r#"{"a":1}"#).unwrap().as_object().unwrap().clone();
+        }),
         changed(|decision| {
             decision.downgrades = vec![Downgrade { missing: Capability::Halt, from: Verdict::None, to: Verdict::None }];
         }),

@@ -80,3 +80,19 @@ impl Drop for Slot {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::bulkheads::tests::caller;
+
+    #[test]
+    fn of_tenants_that_have_none_nothing_is_kept() {
+        let slots = Arc::new(Slots::new(4, 2));
+        let both = [(); 2].map(|()| slots.take(&caller("a")).unwrap());
+        let taken = || slots.taken.lock().unwrap().by_tenant.clone();
+        assert_eq!(taken(), HashMap::from([("a".to_owned(), 2)]));
+        drop(both);
+        assert_eq!(taken(), HashMap::new());
+    }
+}

@@ -148,6 +148,13 @@ async fn a_handler_that_does_not_answer_is_let_be_and_takes_no_slot() {
     let refused = enter(&bulkheads, &rule, "").await.unwrap_err();
     assert_eq!(refused, "overloaded: it did not answer lately and is not asked for a while");
     assert_eq!((bulkheads.slots().taken(), bulkheads.open_breakers()), (0, 1));
+    let background = Rule { timing: hookd_rules::Timing::Async, ..http(Tier::Team, "http://x".to_owned(), Vec::new()) };
+    for _ in 0..2 {
+        let entered = bulkheads.enter_background(&background, &caller("")).unwrap();
+        entered.ended(&Ran::said(Err(Failed::new(Failure::Connection, "gone"))), true);
+    }
+    let refused = bulkheads.enter_background(&background, &caller("")).unwrap_err();
+    assert_eq!(refused.message, "it did not answer lately and is not asked for a while");
     advance(Duration::from_secs(1)).await;
     enter(&bulkheads, &rule, "").await.unwrap();
 }

@@ -67,6 +67,22 @@ async fn it_opens_on_the_failure_rate_of_the_last_runs_and_closes_after_probes_o
     assert_eq!(open.load(Ordering::Relaxed), 0, "it begins anew: too few runs to tell");
 }
 
+#[test]
+fn what_says_nothing_of_a_handler_and_what_is_long_ago_do_not_count() {
+    let (nothing, (closed, open)) = (failed(Failure::Cancelled, "x"), breaker());
+    for ran in [bad(), nothing.clone(), nothing, bad(), good()] {
+        run(&closed, &ran);
+    }
+    assert_eq!(open.load(Ordering::Relaxed), 0, "three runs are too few to tell");
+    run(&closed, &good());
+    assert_eq!(open.load(Ordering::Relaxed), 1, "two of four");
+    let (closed, open) = breaker();
+    for ran in [bad(), good(), good(), good(), good(), bad()] {
+        run(&closed, &ran);
+    }
+    assert_eq!(open.load(Ordering::Relaxed), 0, "one of the last four");
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_comes_late_from_before_it_opened_counts_no_more() {
     let (breaker, open) = breaker();
