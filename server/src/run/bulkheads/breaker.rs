@@ -26,7 +26,7 @@ pub struct BreakerSettings {
     pub open_for: Duration,
 }
 
-/// A circuit breaker of one handler: everybody's, or a tenant's.
+/// A circuit breaker of one handler: everybody's, a tenant's, or that of all callers without one.
 ///
 /// Only what says that nobody answers counts against it: no connection, a 5xx, no answer within the handler's *own* timeout, a
 /// program that does not start. What a caller could bring about by what it sends, or by the time that it leaves (an exit
@@ -37,7 +37,7 @@ pub(super) struct Breaker {
     settings: BreakerSettings,
     rule: Arc<str>,
     tier: Tier,
-    /// Whose it is. `None`: everybody's.
+    /// Whose it is. `None`: everybody's, or that of those who have none.
     tenant: Option<String>,
     state: Mutex<State>,
     /// How many breakers are not closed.
@@ -60,7 +60,7 @@ enum State {
     HalfOpen { answered: usize, is_probed: bool },
 }
 
-/// Whose run it is, by a hash of the tenant. `None`: that does not count, or it has none.
+/// Whose run it is, by a hash of the tenant. `None`: that does not count.
 type Of = Option<u64>;
 
 /// The last runs, of one tenant no more than what cannot open it alone.
@@ -89,11 +89,11 @@ impl Breaker {
         Self { settings, rule: Arc::clone(&rule.id), tier: rule.tier, tenant: None, state, open }
     }
 
-    /// That of the same handler for one tenant.
-    pub(super) fn for_tenant(&self, tenant: &str) -> Self {
+    /// That of the same handler for one tenant, or for callers that have none.
+    pub(super) fn for_tenant(&self, tenant: Option<&str>) -> Self {
         let state = Mutex::new(State::Closed(Window::default()));
         let (rule, open) = (Arc::clone(&self.rule), Arc::clone(&self.open));
-        Self { settings: self.settings, rule, tier: self.tier, tenant: Some(tenant.to_owned()), state, open }
+        Self { settings: self.settings, rule, tier: self.tier, tenant: tenant.map(str::to_owned), state, open }
     }
 
     /// Nothing is known of the handler but that it answers.

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::model::{Failed, Identity, Ran, Rule};
 
-/// The breakers of one handler: one for everybody, and one for each tenant. What a tenant sends can be why a handler gives a
+/// The breakers of one handler: one for everybody, one for each tenant, and one for all callers that have none. What a tenant sends can be why a handler gives a
 /// 5xx or no answer, and that must not keep the others from being asked for: of everybody's a tenant has a small part, and its
 /// own opens first.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) struct Breakers {
 /// Leave to run the handler once.
 #[derive(Debug)]
 pub(super) struct Passes {
-    own: Option<Pass>,
+    own: Pass,
     all: Pass,
 }
 
@@ -33,13 +33,12 @@ impl Breakers {
         Self { all, own: OneEach::default(), hasher: RandomState::new() }
     }
 
-    /// Leave for `caller` to have the handler run. Callers without a tenant have everybody's breaker alone.
+    /// Leave for `caller` to have the handler run.
     pub(super) fn ask(&self, caller: &Identity) -> Result<Passes, Failed> {
-        let own = caller
-            .tenant()
-            .map(|tenant| self.own.of(tenant, Breaker::is_idle, || self.all.for_tenant(tenant)).ask(None));
-        let own = own.transpose()?;
-        Ok(Passes { own, all: self.all.ask(caller.tenant().map(|tenant| self.hasher.hash_one(tenant)))? })
+        let tenant = caller.tenant();
+        let own =
+            self.own.of(tenant.unwrap_or_default(), Breaker::is_idle, || self.all.for_tenant(tenant)).ask(None)?;
+        Ok(Passes { own, all: self.all.ask(Some(self.hasher.hash_one(tenant)))? })
     }
 }
 
@@ -48,11 +47,9 @@ impl Passes {
     pub(super) fn ended(self, ran: &Ran, is_whole: bool) {
         let sign = sign(ran, is_whole);
         // That a tenant whom it does not answer is still not answered says nothing new to others.
-        let known = sign == Sign::IsBroken && self.own.as_ref().is_some_and(Pass::is_probe);
+        let known = sign == Sign::IsBroken && self.own.is_probe();
         self.all.ended(if known { Sign::None } else { sign });
-        if let Some(own) = self.own {
-            own.ended(sign);
-        }
+        self.own.ended(sign);
     }
 }
 
@@ -113,7 +110,7 @@ mod tests {
 
         let (breakers, open) = self::breakers();
         assert!((0..RUNS).all(|_| runs(&breakers, "", false)));
-        assert!(!runs(&breakers, "", true) && !runs(&breakers, "a", true));
-        assert_eq!(open.load(Ordering::Relaxed), 1, "nobody tells apart those without a tenant");
+        assert!(!runs(&breakers, "", true) && runs(&breakers, "a", true), "those without a tenant are as one");
+        assert_eq!(open.load(Ordering::Relaxed), 1);
     }
 }
