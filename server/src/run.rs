@@ -1,5 +1,5 @@
-//! Runs handlers: programs, http calls and answers in process. Knows the protocol of design §5 and the laws that
-//! bound a run; what an answer means for the verdict is decided elsewhere.
+//! Runs handlers: programs, http calls and answers in process. Knows what handlers read and answer
+//! (`deploy/docs/rules.md`), and the laws that bound a run; what an answer means for the verdict is decided elsewhere.
 
 mod bulkheads;
 mod claude;

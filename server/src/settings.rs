@@ -1,4 +1,4 @@
-//! Settings (design §8): defaults < file < environment, read and checked whole before a port opens.
+//! Settings (`deploy/docs/settings.md`): defaults < file < environment, read and checked whole before a port opens.
 //!
 //! Everything under `tiers` and `fallbacks` is hot: it is read again with the rules. The rest needs a restart.
 
@@ -56,8 +56,8 @@ use crate::model::Grant;
 pub struct Settings {
     /// Where gRPC is served. Not empty.
     pub listen: Vec<Listen>,
-    /// Names by which callers of plain HTTP may address the server (their `Host`), besides addresses of loopback and those
-    /// that it listens on. Lowercase, without port.
+    /// Names by which callers of plain HTTP may address the server (their `Host`), besides addresses of loopback and
+    /// those that it listens on. Lowercase, without port.
     pub hosts: Vec<String>,
     /// Where `/livez`, `/readyz` and `/metrics` are served.
     pub admin_listen: SocketAddr,
@@ -149,7 +149,7 @@ impl Settings {
         }
     }
 
-    /// Whether only this machine can reach the server, so that lower tiers may run commands on it (design §9).
+    /// Whether only this machine can reach the server, so that lower tiers may run commands on it.
     #[must_use]
     pub fn listens_locally(&self) -> bool {
         self.listen.iter().all(Listen::is_local)
@@ -162,8 +162,8 @@ impl fmt::Display for SettingsError {
     }
 }
 
-/// The variables of the environment that settings are read from, which start with `HOOKD__`, and those that may be meant
-/// to be: that start with `HOOKD_`.
+/// The variables of the environment that settings are read from, which start with `HOOKD__`, and those that may be
+/// meant to be: that start with `HOOKD_`.
 #[must_use]
 pub fn environment(variables: impl IntoIterator<Item = (OsString, OsString)>) -> BTreeMap<String, String> {
     variables

@@ -27,7 +27,7 @@ impl ConditionError {
     }
 }
 
-/// Why an expression gave no value for a call: a failure of kind `expression`, never `false` (design §2, §4).
+/// Why an expression gave no value for a call: a failure of kind `expression`, never `false`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct EvaluationError(pub(crate) String);

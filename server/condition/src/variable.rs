@@ -1,4 +1,4 @@
-/// A variable of expressions (design §4).
+/// A variable of expressions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Variable {
     Event,

@@ -61,7 +61,7 @@ pub struct TierPolicy {
     pub on_error: OnError,
 }
 
-/// What takes the place of a decision that a caller cannot carry out (design §7).
+/// What takes the place of a decision that a caller cannot carry out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Fallbacks {
     /// Instead of ASK.

@@ -1,4 +1,4 @@
-//! The table of events (design §6): what a matcher tests, what BLOCK means, what may be rewritten.
+//! The table of events: what a matcher tests, what BLOCK means, what may be rewritten.
 
 use std::sync::LazyLock;
 

@@ -7,7 +7,7 @@ use regex_syntax::hir::{Hir, HirKind, Look, literal::Extractor};
 
 use crate::claude::{names_of, readable, renamed};
 
-/// A matcher: in the native form a pattern that is searched anywhere in the subject (design §4), in Claude Code's files
+/// A matcher: in the native form a pattern that is searched anywhere in the subject, in Claude Code's files
 /// what that agent makes of it.
 #[derive(Debug, Clone)]
 pub enum Matcher {
@@ -90,8 +90,8 @@ impl Matcher {
         }
     }
 
-    /// The pattern of the native form that matches what this one does, the names included that a tool answers to. Empty:
-    /// everything.
+    /// The pattern of the native form that matches what this one does, the names included that a tool answers to.
+    /// Empty: everything.
     #[must_use]
     pub fn to_native(&self) -> String {
         let escaped = |words: &[Arc<str>]| words.iter().map(|word| regex_syntax::escape(word)).collect::<Vec<_>>();

@@ -1,8 +1,10 @@
-//! Rule files that a caller brings with its call (design §9): judged as files of a lower tier, under tighter bounds,
-//! since whoever wrote them (a repository, say) need not be anyone whom this server trusts.
+//! Rule files that a caller brings with its call (`deploy/agents/README.md`, "Commands beside the agent"): judged as
+//! files of a lower tier, under tighter bounds, since whoever wrote them (a repository, say) need not be anyone whom
+//! this server trusts.
 //!
-//! They run nothing on this machine: every rule has [`RunOn::Agent`], so commands go back to the caller, and http handlers,
-//! which would use this machine's network, fail at their turn. Server variables and files stand in no list for them.
+//! They run nothing on this machine: every rule has [`RunOn::Agent`], so commands go back to the caller, and http
+//! handlers, which would use this machine's network, fail at their turn. Server variables and files stand in no list
+//! for them.
 
 use std::{path::Path, sync::Arc};
 
@@ -192,8 +194,9 @@ impl Offered {
     }
 }
 
-/// The settings as they hold for files of callers: nothing of this server's is theirs to name, and commands, which do not
-/// run here, need no permission to; http rules, which are not sent from here, may name any address and fail one by one.
+/// The settings as they hold for files of callers: nothing of this server's is theirs to name, and commands, which do
+/// not run here, need no permission to; http rules, which are not sent from here, may name any address and fail one by
+/// one.
 fn for_offered(settings: &LoadSettings) -> LoadSettings {
     let mut settings = LoadSettings { environment: Environment::default(), ..settings.clone() };
     for tier in Tier::ALL {

@@ -62,7 +62,7 @@ pub struct Rule {
     pub selector: Option<Arc<Selector>>,
 }
 
-/// What a command or http handler reads and writes (design §5).
+/// What a command or http handler reads and writes (`deploy/docs/rules.md`, "What a handler reads and answers").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Protocol {
     /// hookd's own input and output.
@@ -73,7 +73,7 @@ pub enum Protocol {
     ClaudeCode,
 }
 
-/// Where a command runs (design §9).
+/// Where a command runs (`deploy/docs/rules.md`, "Where commands run").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum RunOn {
     /// On hookd's machine.
@@ -224,7 +224,7 @@ impl ValuePart {
     }
 }
 
-/// What a handler says, be it a `decide` handler of a rule file or a program (design §5).
+/// What a handler says, be it a `decide` handler of a rule file or a program.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Answer {
     /// The decision; [`Verdict::None`] where it gives none.
@@ -277,8 +277,8 @@ pub enum OnError {
 }
 
 impl Rule {
-    /// A rule that says no more than what it does: for no event yet, and else as a rule of a file is that leaves everything
-    /// out which it may leave out.
+    /// A rule that says no more than what it does: for no event yet, and else as a rule of a file is that leaves
+    /// everything out which it may leave out.
     #[must_use]
     pub fn plain(id: impl Into<Arc<str>>, tier: Tier, file: impl Into<Arc<Path>>, handler: Handler) -> Self {
         Self {
@@ -307,7 +307,8 @@ impl Rule {
         }
     }
 
-    /// What a failure of this rule counts as on `event`. On Stop-like events it never blocks: a broken hook must not keep an agent running (law 7).
+    /// What a failure of this rule counts as on `event`. On Stop-like events it never blocks: a broken hook must not
+    /// keep an agent running (law 7).
     #[must_use]
     pub fn failure_policy(&self, event: &Event) -> OnError {
         if event.is_stop_like() {

@@ -35,7 +35,7 @@ pub struct TierSettings {
     pub mode: Mode,
     /// What it may do.
     pub policy: TierPolicy,
-    /// Whether its command rules may run on this server (design §9). Where not, each is refused at load.
+    /// Whether its command rules may run on this server. Where not, each is refused at load.
     pub server_commands: bool,
     /// Whether its http handlers may reach any address because only this machine can reach the running server, or
     /// because the tier is a central one. Elsewhere those hosts may have any that [`Permits::http_hosts`] names.

@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// Where a rule comes from (design §2). The order is that of authority: [`Tier::Managed`] is the greatest.
+/// Where a rule comes from. The order is that of authority: [`Tier::Managed`] is the greatest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tier {
     /// A plugin's rules.

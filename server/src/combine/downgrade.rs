@@ -28,7 +28,7 @@ pub struct Asks {
     pub halt: bool,
 }
 
-/// Applies the settings' `fallbacks` (design §7). Whatever takes a decision's place is chosen by the settings, never
+/// Applies the settings' `fallbacks`. Whatever takes a decision's place is chosen by the settings, never
 /// by the caller; a block, halt or forced continuation that it cannot carry out stays as it is and is reported. On
 /// Stop-like events a question that cannot be asked lets the agent stop, where elsewhere it would be a block.
 #[must_use]

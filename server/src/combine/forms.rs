@@ -5,7 +5,7 @@ use hookd_json::Value;
 use crate::model::{Form, RewriteTarget};
 
 /// One form of a call. Equal forms have equal ids, whoever made them: they compare as JSON values, numbers by their
-/// digits (design §3).
+/// digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FormId(usize);
 

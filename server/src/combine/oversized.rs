@@ -6,7 +6,7 @@ use crate::model::{Cause, DecidedBy, Decision, Trigger, Verdict};
 const ROOM: usize = 1024;
 
 /// Makes of a decision whose verdict, reason and rewrites do not fit into an answer of `limit` bytes one that does: a
-/// BLOCK, and on Stop-like events the agent may stop (design §7, law 11). Results, patches and notes do not count: an
+/// BLOCK, and on Stop-like events the agent may stop (law 11). Results, patches and notes do not count: an
 /// answer can lose them. Whether anything was changed.
 pub fn oversized(trigger: &Trigger, decision: &mut Decision, limit: usize) -> bool {
     let (rule_id, file) = match &decision.decided_by {

@@ -1,6 +1,6 @@
 use std::{fmt, time::Duration};
 
-/// Why a handler gave nothing usable (design §2).
+/// Why a handler gave nothing usable (`deploy/docs/rules.md`, "When something fails").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Failure {
     /// The program could not be started, or its directory or input is missing.

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-/// The value of the parameters and of the result at one point of the chain (design §3). JSON texts on one line.
+/// The value of the parameters and of the result at one point of the chain. JSON texts on one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Form {
     /// The parameters, an object.

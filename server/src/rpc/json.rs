@@ -31,7 +31,7 @@ pub struct Refusal {
     /// The status that stands for it.
     pub status: StatusCode,
     /// hookd could not be asked (in time). Everything else is the request's fault, and never let through, so that a
-    /// padded call does not buy an allow (design §8).
+    /// padded call does not buy an allow.
     pub unavailable: bool,
     /// What to tell.
     pub told: Told,

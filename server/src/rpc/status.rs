@@ -1,5 +1,5 @@
-//! The only place where a failure to judge becomes what its caller is told: a gRPC status (design §7), or the words of
-//! it for callers of another kind. A verdict is never a status.
+//! The only place where a failure to judge becomes what its caller is told: a gRPC status (`deploy/docs/rules.md`,
+//! "Statuses"), or the words of it for callers of another kind. A verdict is never a status.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
     telemetry::call::NoPlace,
 };
 
-/// Metadata key that every status of hookd's own carries: one without it comes from the transport (design §8).
+/// Metadata key that every status of hookd's own carries: one without it comes from the transport.
 pub const DECISION_ID: &str = "hookd-decision-id";
 
 const DOMAIN: &str = "hookd";
@@ -83,8 +83,8 @@ pub struct Told {
     pub info: HashMap<String, String>,
     /// When to try again; only where another try can help.
     pub retry_after: Option<Duration>,
-    /// hookd has too much to do, which is no fault of this caller's. Only then do callers over gRPC hear of `retry_after` where
-    /// they look for it: they take it for this, and may then do as if hookd were away.
+    /// hookd has too much to do, which is no fault of this caller's. Only then do callers over gRPC hear of
+    /// `retry_after` where they look for it: they take it for this, and may then do as if hookd were away.
     pub is_shed: bool,
 }
 

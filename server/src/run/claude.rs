@@ -1,6 +1,6 @@
 //! Claude Code's protocol: what handlers of its hook files read, and mean by their exit code and output (what they find
 //! in their environment stands in `hookd_rules`, since callers run commands too). Rules speak it that stand in such a
-//! file or say `protocol: claude-code` (design §5).
+//! file or say `protocol: claude-code`.
 //!
 //! That agent's contract says what an answer *means*; the laws combine answers and judge failures. Where the two meet:
 //!

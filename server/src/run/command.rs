@@ -40,8 +40,8 @@ pub(super) struct Commands {
 }
 
 impl Commands {
-    /// `path` is the `PATH` of programs and where they are looked up, of `server` a few variables are passed on
-    /// (design §5), and `output_bytes` caps each of the two outputs.
+    /// `path` is the `PATH` of programs and where they are looked up. A few of the variables in `server` are passed on;
+    /// `output_bytes` caps each of the two outputs.
     pub(super) fn new(
         runner: Runner,
         path: &str,
@@ -83,8 +83,8 @@ impl Commands {
         }
     }
 
-    /// Takes a place in the background at once; the run itself is the future. For a program that stays, the future takes
-    /// the place.
+    /// Takes a place in the background at once; the run itself is the future. For a program that stays, the future
+    /// takes the place.
     pub(super) fn run_background(&self, started: Started<'_>) -> Result<Running, Failed> {
         if let Some(workers) = worker::of(self, &started)? {
             return Ok(Box::pin(worker::ask_in_background(Arc::clone(workers), started)));
@@ -258,7 +258,7 @@ fn overloaded(overloaded: &Overloaded) -> Failed {
     Failed::new(Failure::Overloaded, overloaded.to_string())
 }
 
-/// What the end of a program means (design §5).
+/// What the end of a program means.
 pub(super) fn ran(finished: Finished, granted: Duration, expect: &Expect) -> Ran {
     let Finished { end, stdout, stderr, stdout_truncated, stderr_truncated, elapsed, .. } = finished;
     let mut ran = Ran {

@@ -1,4 +1,5 @@
-//! What a handler reads: hookd's own input (design §5, "Native in"), or that of its rule's protocol.
+//! What a handler reads: hookd's own input (`deploy/docs/rules.md`, "What a handler reads and answers"), or that of its
+//! rule's protocol.
 
 use serde::{Serialize, Serializer, ser::SerializeStruct as _};
 use serde_json::value::RawValue;

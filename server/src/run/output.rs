@@ -1,4 +1,4 @@
-//! What a handler's output says (design §5, "Native out"). Pure.
+//! What a handler's output says (`deploy/docs/rules.md`, "What a handler reads and answers"). Pure.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -34,8 +34,8 @@ pub struct Expect {
     pub http: bool,
     /// A failure of the rule blocks on this event.
     pub fails_closed: bool,
-    /// Where the output, of which the text is made, first is no UTF-8, in bytes: there the text has U+FFFD, and what holds
-    /// that may tell something and do nothing.
+    /// Where the output, of which the text is made, first is no UTF-8, in bytes: there the text has U+FFFD, and what
+    /// holds that may tell something and do nothing.
     pub not_utf8_at: Option<usize>,
 }
 
@@ -102,8 +102,9 @@ pub fn parse(text: &str, expect: &Expect) -> Result<Parsed, Failed> {
 /// of which only the keys of the protocol count.
 ///
 /// # Errors
-/// [`Failure::BadOutput`] with what is wrong, where the output is a broken object (one that is not UTF-8 included), a key of the protocol holds
-/// something else than it may, the event cannot carry a rewrite, or a `mustDecide` rule gives no decision.
+/// [`Failure::BadOutput`] with what is wrong, where the output is a broken object (one that is not UTF-8 included), a
+/// key of the protocol holds something else than it may, the event cannot carry a rewrite, or a `mustDecide` rule gives
+/// no decision.
 fn native(text: &str, expect: &Expect) -> Result<Parsed, Failed> {
     let text = trim(text);
     if !text.starts_with('{') {

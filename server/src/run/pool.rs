@@ -40,7 +40,7 @@ pub struct PoolSettings {
     pub http_ca: Option<PathBuf>,
     /// What keeps handlers and tenants from taking all places.
     pub bulkheads: BulkheadSettings,
-    /// The environment of the server. Commands get a few variables of it (design §5), http handlers its proxies.
+    /// The environment of the server. Commands get a few variables of it, http handlers its proxies.
     pub environment: HashMap<OsString, OsString>,
 }
 
@@ -91,7 +91,8 @@ impl fmt::Debug for Pool {
 }
 
 impl Pool {
-    /// A pool that starts its programs with `runner`, knows the secrets that it hands out by `secrets`, and tells `ended` of every handler that ended in the background.
+    /// A pool that starts its programs with `runner`, knows the secrets that it hands out by `secrets`, and tells
+    /// `ended` of every handler that ended in the background.
     ///
     /// # Errors
     /// [`PoolError`] where a proxy of the environment cannot be used, or outside of a runtime.
@@ -273,8 +274,8 @@ impl Handlers for Pool {
     }
 }
 
-/// One line for each end, without outputs, a warning where it failed: nothing else says so where people look. For a shadow
-/// rule it says what the rule would have given.
+/// One line for each end, without outputs, a warning where it failed: nothing else says so where people look. For a
+/// shadow rule it says what the rule would have given.
 fn log(job: &Job, ran: &Ran, secrets: &Secrets) {
     let (outcome, failure) = match &ran.said {
         Ok(answer) => (answer.verdict.name(), None),

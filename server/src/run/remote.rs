@@ -1,4 +1,5 @@
-//! Commands that the caller runs (design §9): what is asked of it, what is open, and what came back.
+//! Commands that the caller runs (`deploy/agents/README.md`, "Commands beside the agent"): what is asked of it, what is
+//! open, and what came back.
 
 mod link;
 
@@ -192,8 +193,8 @@ pub(super) fn unsupported() -> Failed {
     )
 }
 
-/// Takes from a central rule's answer what its caller could forge to its own good: an ALLOW, any rewrite, and where a block
-/// makes the agent go on, a halt, which would outrank it (law 13).
+/// Takes from a central rule's answer what its caller could forge to its own good: an ALLOW, any rewrite, and where a
+/// block makes the agent go on, a halt, which would outrank it (law 13).
 fn without_consent(ran: &mut Ran, event: &Event) {
     let Ok(said) = &mut ran.said else { return };
     let answer: &mut Answer = Arc::make_mut(said);

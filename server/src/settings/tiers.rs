@@ -34,7 +34,8 @@ pub struct TierSettings {
     pub allow_env: Vec<String>,
     /// Files that its header values may take.
     pub allow_files: Vec<PathBuf>,
-    /// Whether its commands run on this machine (design §9). Central tiers: always [`ServerCommands::Allow`].
+    /// Whether its commands run on this machine (`deploy/docs/rules.md`, "Where commands run"). Central tiers: always
+    /// [`ServerCommands::Allow`].
     pub server_commands: ServerCommands,
     /// What its rules may be.
     pub permits: Permits,

@@ -1,5 +1,5 @@
-//! What an answer makes an agent do: design §8 and laws 11 and 13, in the fewest words. Written beside the clients and not
-//! from one of them, so that a fault in one is not a rule for all.
+//! What an answer makes an agent do: laws 11 and 13 (`deploy/docs/rules.md`), in the fewest words. Written beside the
+//! clients and not from one of them, so that a fault in one is not a rule for all.
 
 use hookd_json::Kind;
 use hookd_proto::v1::{TriggerResponse, Verdict};

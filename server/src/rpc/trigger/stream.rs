@@ -1,4 +1,4 @@
-//! `TriggerStream`: the evaluation of [`super::TriggerService`], for a caller that runs commands (design §9). What a
+//! `TriggerStream`: the evaluation of [`super::TriggerService`], for a caller that runs commands. What a
 //! caller does wrong costs only what it would have run itself: from then on its commands fail, and the evaluation ends
 //! with its answer all the same.
 
@@ -240,8 +240,8 @@ impl Wires<'_> {
     }
 }
 
-/// The next message. `None`: the caller ended its side, sent what is no message of ours, or the stream broke; if that was
-/// the connection, the other direction says so too.
+/// The next message. `None`: the caller ended its side, sent what is no message of ours, or the stream broke; if that
+/// was the connection, the other direction says so too.
 async fn message(incoming: &mut Streaming<v1::TriggerStreamRequest>) -> Option<Came> {
     incoming.message().await.ok().flatten()?.message
 }
