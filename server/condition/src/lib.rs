@@ -14,8 +14,7 @@
 //! | `result` | any | `null` |
 //! | `timestamp` | int, milliseconds since 1970 | never |
 //! | `caller.labels` | map of strings, what hookd knows of the caller | `{}` |
-//! | `caller.claimed.agent`, `.agentVersion`, `.project`, `.user`, `.parentSessionId`, `.agentId`, `.agentType`,
-//! `.parentAgentId`, `.labels` | strings and a map, what the caller says | a missing key |
+//! | `caller.claimed.agent`, `.agentVersion`, `.project`, `.user`, `.parentSessionId`, `.agentId`, `.agentType`, `.parentAgentId`, `.labels` | strings and a map, what the caller says | a missing key |
 //!
 //! A missing key is an error, as in CEL: `has(params.a) && params.a == 1` asks first. `&&` and `||` forget the error of
 //! one side where the other decides. JSON integers are `int` or `uint` where they fit, numbers with a point or an
@@ -29,8 +28,7 @@
 //! look-around; a literal one is checked at load.
 //!
 //! - `string.matches(regex)`, also `matches(string, regex)`.
-//! - `glob(string, pattern)`: over the whole string. `*` and `?` stop at `/`, `**` does not; `[a-z]`, `[!a-z]`,
-//! `{a,b}`,
+//! - `glob(string, pattern)`: over the whole string. `*` and `?` stop at `/`, `**` does not; `[a-z]`, `[!a-z]`, `{a,b}`,
 //!   `\` before a character.
 //! - `under(path, directory)`: whether the path is the directory or lies in it, by text alone, `.` and `..` worked out.
 //!   Relative paths start at `cwd`. Symbolic links are not followed.
@@ -57,9 +55,9 @@
 //! # How it is fast
 //!
 //! The common shapes are lowered to native tests over the parsed call (`native`); only the rest runs through cel's
-//! interpreter (`interpret`), each such part for itself, and a property test holds the two equal. [`Facts`] parse a
-//! text of the call once, when the first expression asks. [`Condition::share_patterns`] finds many patterns on one
-//! field in one pass.
+//! interpreter (`interpret`), each such part for itself, and a property test holds the two equal. [`Facts`] parse a text
+//! of the call once, when the first expression asks. [`Condition::share_patterns`] finds many patterns on one field in
+//! one pass.
 
 mod error;
 mod variable;

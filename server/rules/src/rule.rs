@@ -277,8 +277,7 @@ pub enum OnError {
 }
 
 impl Rule {
-    /// A rule that says no more than what it does: for no event yet, and else as a rule of a file is that leaves
-    /// everything out which it may leave out.
+    /// A rule that says nothing but what it does: for no event yet, with the default of every other key.
     #[must_use]
     pub fn plain(id: impl Into<Arc<str>>, tier: Tier, file: impl Into<Arc<Path>>, handler: Handler) -> Self {
         Self {
