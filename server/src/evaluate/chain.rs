@@ -11,12 +11,16 @@ use crate::{
     combine::{FormId, Forms, Halt, Vote, Voter, Walked},
     condition,
     model::{
-        Answer, Failed, Form, Modifies, OnError, Outcome, Ran, Rewrite, RewriteTarget, Rule, RuleResult, Tier, Trigger,
-        Verdict,
+        Answer, Failed, Failure, Form, Modifies, OnError, Outcome, Ran, Rewrite, RewriteTarget, Rule, RuleResult, Tier,
+        Trigger, Verdict,
     },
     run::{Call, Handlers, Job, decide},
     select,
 };
+
+/// How much the rules on the caller's side may rewrite in one call, all together, in bytes. Every form that a call has had is
+/// kept to its end, which such a rule can put off.
+const MAX_BROUGHT_REWRITES: usize = 8 << 20;
 
 /// Asks the matching rules, managed first, each with the form that the one before left; then makes the extra pass.
 pub(super) async fn walk<H: Handlers>(
@@ -40,6 +44,7 @@ pub(super) async fn walk<H: Handlers>(
         closed_below: None,
         ended: false,
         turns: Vec::new(),
+        brought: 0,
     };
     chain.first_pass().await;
     if !chain.ended {
@@ -68,6 +73,8 @@ struct Chain<'a, H> {
     ended: bool,
     /// The forms with which rules that have twins had a turn in this pass.
     turns: Vec<(u64, FormId)>,
+    /// What rules on the caller's side have rewritten so far, in bytes.
+    brought: usize,
 }
 
 impl<'a, H: Handlers> Chain<'a, H> {
@@ -240,7 +247,10 @@ impl<'a, H: Handlers> Chain<'a, H> {
     }
 
     /// Lets what a rule gave count.
-    fn count(&mut self, rule: &Arc<Rule>, ran: Ran, recheck: bool) {
+    fn count(&mut self, rule: &Arc<Rule>, mut ran: Ran, recheck: bool) {
+        if let Err(failed) = self.take_in(rule, &ran) {
+            ran.said = Err(failed);
+        }
         match &ran.said {
             Ok(answer) => {
                 let answer = Arc::clone(answer);
@@ -251,6 +261,21 @@ impl<'a, H: Handlers> Chain<'a, H> {
                 self.count_failure(rule, ran, &failed, recheck);
             }
         }
+    }
+
+    /// Adds what a rule on the caller's side rewrites to what they have rewritten so far.
+    fn take_in(&mut self, rule: &Rule, ran: &Ran) -> Result<(), Failed> {
+        let Some(answer) = ran.said.as_ref().ok().filter(|_| rule.run_on == RunOn::Agent) else { return Ok(()) };
+        let rewrites = [&answer.modified_params, &answer.modified_result].into_iter().flatten();
+        let sizes = rewrites.map(|value| hookd_json::to_text(value).len());
+        let all = sizes.fold(self.brought, usize::saturating_add);
+        if all <= MAX_BROUGHT_REWRITES {
+            self.brought = all;
+            return Ok(());
+        }
+        let message =
+            format!("rules on the caller's side may rewrite at most {MAX_BROUGHT_REWRITES} bytes in one call together");
+        Err(Failed::new(Failure::TooLarge, message))
     }
 
     async fn run_unless(&self, failed: Option<&Failed>, rule: &Arc<Rule>, recheck: bool) -> Ran {

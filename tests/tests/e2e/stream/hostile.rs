@@ -222,3 +222,24 @@ async fn rules_that_blow_up_a_call_give_a_named_failure_and_little_memory() {
     }
     assert!(hookd.memory() < before + (256 << 20), "{} {before}", hookd.memory());
 }
+
+/// Sixteen forms of one large call were kept for as long as the caller let its last command run.
+#[tokio::test]
+async fn what_a_callers_rules_rewrite_in_one_call_is_bounded() {
+    let hookd = Hookd::builder().start().await;
+    let rewrites = |n| {
+        let value = json!({ "content": { "expr": "params.content" }, "n": n });
+        rule(&format!("r{n}"), "PreToolUse", with(json!({ "type": "decide" }), json!({ "modifiedParams": value })))
+    };
+    let small = rule("small", "PreToolUse", decide(json!({ "modifiedParams": { "content": "y" } })));
+    let file = [shared((0..4).map(rewrites).chain([small]).collect())];
+    let request = pre_tool_use("Write", json!({ "content": "x".repeat(3 << 20) }));
+    let mut caller = Caller::start(&hookd, request, &file).await;
+    caller.need().await;
+    caller.send_files(&file);
+    let said = said(&caller.response().await);
+    // The texts of failures make room for the call itself.
+    let too_large = |n: u32| format!("shared/r{n} failed too_large");
+    let results = json!(["shared/r0 none", "shared/r1 none", too_large(2), too_large(3), "shared/small none"]);
+    assert_eq!((&said["results"], &said["params"]), (&results, &json!({ "content": "y" })));
+}
