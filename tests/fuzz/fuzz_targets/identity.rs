@@ -12,13 +12,13 @@ use std::{
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use hookd::{
     door::{
-        connection::Arrived,
+        arrived::Arrived,
         identity::{Authenticator, Identified},
     },
     record::Recorder,
     settings::{Origin, Settings},
     telemetry::{
-        DecisionLog,
+        self, LastLines,
         call::{Call, Peer},
     },
 };
@@ -32,7 +32,7 @@ use tokio::runtime::{Builder, Runtime};
 static SIGNER: LazyLock<Ed25519KeyPair> =
     LazyLock::new(|| Ed25519KeyPair::from_seed_unchecked(&[7; 32]).expect("a key"));
 
-static ALL: LazyLock<(Runtime, Arc<Authenticator>)> = LazyLock::new(|| {
+static ALL: LazyLock<(Runtime, Arc<Authenticator>, LastLines)> = LazyLock::new(|| {
     let folder = std::env::temp_dir().join(format!("hookd-fuzz-{}", process::id()));
     fs::create_dir_all(&folder).expect("a folder");
     let known = r#"{"kty":"EC","crv":"P-256","alg":"ES256","kid":"k","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}"#;
@@ -40,6 +40,7 @@ static ALL: LazyLock<(Runtime, Arc<Authenticator>)> = LazyLock::new(|| {
     let keys = format!(r#"{{"keys":[{known},{{"kty":"OKP","crv":"Ed25519","alg":"EdDSA","kid":"own","x":"{own}"}}]}}"#);
     fs::write(folder.join("keys.json"), keys).expect("keys");
     let settings = r#"
+log: { filter: off }
 identity:
   anonymous: deny
   certificates: { labels: { tenant: "uri:spiffe://example.org/ns/{}/sa/*" } }
@@ -51,14 +52,15 @@ identity:
         Origin { file: Some("hookd.yaml".into()), environment: BTreeMap::new(), working_directory: folder.clone() };
     let settings = Settings::read(&origin).unwrap_or_else(|error| panic!("{error}"));
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let recorder = Arc::new(Recorder::new(DecisionLog::silent(), None));
+    let (decisions, last_lines) = telemetry::init(&settings.log).unwrap_or_else(|error| panic!("{error}"));
+    let recorder = Arc::new(Recorder::new(decisions, None));
     let authenticator = runtime.block_on(Authenticator::start(&settings.identity, &[], recorder));
     let authenticator = authenticator.unwrap_or_else(|error| panic!("{error}"));
-    (runtime, authenticator)
+    (runtime, authenticator, last_lines)
 });
 
 fuzz_target!(|bytes: &[u8]| {
-    let (runtime, authenticator) = &*ALL;
+    let (runtime, authenticator, _) = &*ALL;
     let _inside = runtime.enter();
     let peer = Peer::Remote(None);
     let call = Call::arriving(peer);
