@@ -427,6 +427,7 @@ fn http_handlers() {
     url("ftp://example.com/", "must be an http or https URL, not one of `ftp`");
     url("https://", "must be an http or https URL: empty host");
     url("https://u:p@example.com/", "must not hold credentials, put them into `headers`");
+    url("https://:p@example.com/", "must not hold credentials, put them into `headers`");
     url("https://example.com/${env:X}", "nothing is put in for `${` in a URL");
     let header = |headers: &str, expected: &str| {
         let handler = format!("{{\"type\": \"http\", \"url\": \"http://a/\",\n\"headers\": {{{headers}}}}}");

@@ -221,7 +221,8 @@ hooks:
 #[test]
 fn header_templates_take_what_the_tier_allows_and_never_show_it() {
     let mut place = Place::new();
-    place.settings.environment = Environment::from_iter([("TOKEN", "s3cret"), ("OTHER", "x"), ("BAD", "a\nb")]);
+    place.settings.environment =
+        Environment::from_iter([("TOKEN", "s3cret"), ("TOKEN_2", "x"), ("OTHER", "x"), ("BAD", "a\nb")]);
     let managed = place.settings.tiers.get_mut(Tier::Managed);
     managed.allow_env = ["TOKEN", "UNSET", "BAD"].map(str::to_owned).to_vec();
     managed.allow_files = vec![PathBuf::from("/run/secrets")];
@@ -251,6 +252,7 @@ fn header_templates_take_what_the_tier_allows_and_never_show_it() {
 
     for (value, message) in [
         ("${env:OTHER}", "`${env:OTHER}` is not in `tiers.managed.allow_env` of the settings"),
+        ("${env:TOKEN_2}", "`${env:TOKEN_2}` is not in `tiers.managed.allow_env` of the settings"),
         ("${env:UNSET}", "the variable `UNSET` is not set"),
         ("${file:/run/secretsx}", "`${file:/run/secretsx}` is not in `tiers.managed.allow_files` of the settings"),
         ("${file:/run/secrets/../x}", "`${file:/run/secrets/../x}` must name a file without `..`"),
@@ -436,11 +438,31 @@ fn law_10_below_team_each_file_has_a_last_good_of_its_own() {
         SourceState::Stale,
         &["rules: is not there, and not marked as `optional` in the settings"],
     );
+    place.write("rules", "is a file now");
+    place.check(
+        &["a2", "b1", "b2"],
+        SourceState::Stale,
+        &["rules: the name of a rule file must end in .json, .yaml or .yml"],
+    );
+    fs::remove_file(place.at("rules")).unwrap();
     fs::rename(place.at("away"), place.at("rules")).unwrap();
     fs::remove_file(place.at("rules/b.json")).unwrap();
     place.check(&["a2"], SourceState::Loaded, &[]);
     place.write("rules/b.json", "{");
     place.check(&["a2"], SourceState::Partial, &[message]);
+}
+
+#[test]
+fn a_source_that_is_named_twice_in_a_tier_gives_its_rules_once() {
+    let mut place = Place::new();
+    place.write("a.json", &hooks(&["a"]));
+    place.source(Tier::Shared, "a.json", false);
+    place.source(Tier::Shared, "a.json", false);
+    let load = place.load();
+    assert_eq!(place.problems(&load), ["a.json: is named twice as a source of this tier"]);
+    assert_eq!(load.catalog.as_ref().map(ids), Some(vec!["a".to_owned()]));
+    place.settings.tiers.team.sources = std::mem::take(&mut place.settings.tiers.shared.sources);
+    place.check_refused(&["a.json: is named twice as a source of this tier"]);
 }
 
 #[test]

@@ -12,9 +12,13 @@ const RULES: &str = r#"{"hooks":[
 
 /// The ids and problems of a load of [`RULES`] as rules of `tier`.
 fn loaded(tier: Tier, permits: Permits) -> (Option<Vec<String>>, Vec<String>) {
+    loaded_text(RULES, tier, permits)
+}
+
+fn loaded_text(text: &str, tier: Tier, permits: Permits) -> (Option<Vec<String>>, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("hooks.json");
-    fs::write(&path, RULES).unwrap();
+    fs::write(&path, text).unwrap();
     let mut settings = LoadSettings::default();
     let tier_settings = settings.tiers.get_mut(tier);
     tier_settings.sources.push(SourceSettings { path, optional: false, selector: None });
@@ -54,6 +58,17 @@ fn below_team_only_public_addresses_are_reached_unless_the_settings_name_the_hos
     assert_eq!(loaded("http://hooks.example.com/", false, None), (Some(true), None));
     assert_eq!(loaded("http://hooks.example.com/", true, None), (Some(false), None));
     assert_eq!(loaded("http://hooks.example.com/", false, Some(&["hooks.example.com"])), (Some(false), None));
+    // A name that ends alike is another one, the dot at the end makes none.
+    for (url, public_only) in [
+        ("http://a.example.com/", Some(false)),
+        ("http://a.EXAMPLE.com./", Some(false)),
+        ("http://evilexample.com/", None),
+        ("http://.example.com/", None),
+        ("http://example.com/", None),
+        ("http://a.example.com.evil.org/", None),
+    ] {
+        assert_eq!(loaded(url, false, Some(&["*.example.com"])).0, public_only, "{url}");
+    }
     assert_eq!(loaded("http://8.8.8.8/", false, None), (Some(true), None));
     assert_eq!(loaded("http://127.0.0.1/", true, None), (Some(false), None));
     assert_eq!(loaded("http://127.0.0.1/", false, Some(&["127.0.0.1"])), (Some(false), None));
@@ -197,4 +212,13 @@ fn what_callers_offer_is_narrowed_too() {
 
 fn strings(texts: &[&str]) -> Vec<String> {
     texts.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_tier_cannot_have_more_time_than_all() {
+    let text = RULES.replace("\"timeout\":2000", "\"timeout\":90000");
+    let permits = Permits { max_timeout: Some(Duration::from_secs(120)), ..Permits::default() };
+    let (_, problems) = loaded_text(&text, Tier::Shared, permits);
+    let message = "90000 ms is over `limits.max_handler_timeout`, 60000 ms count";
+    assert_eq!(problems, [format!("hooks.json:2:90: hooks[0].handler.timeout: {message}")]);
 }

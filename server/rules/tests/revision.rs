@@ -76,12 +76,16 @@ fn law_09_whatever_changes_a_verdict_counts() {
         ("\"id\": \"a\",", ""),
         ("edit|write", "edit"),
         ("\"onError\": \"block\"", "\"onError\": \"allow\""),
+        // What those after this have alike.
+        ("\"onError\": \"block\",", ""),
+        ("\"onError\": \"block\"", "\"concurrent\": true"),
         ("\"onError\": \"block\"", "\"final\": true"),
         ("\"onError\": \"block\"", "\"mustDecide\": true"),
         ("\"onError\": \"block\"", "\"mode\": \"shadow\""),
         ("\"timeout\": 500", "\"timeout\": 501"),
         ("\"command\": \"./a.sh\"", "\"argv\": [\"./a.sh\"]"),
         ("\"cwd\": \"x\"", "\"cwd\": \"y\""),
+        ("\"A\": \"1\"", "\"A\": \"2\""),
         ("\"cwd\": \"x\"", "\"cwd\": \"x\", \"worker\": {}"),
         ("\"cwd\": \"x\"", "\"cwd\": \"x\", \"worker\": {\"pool\": 2}"),
         ("\"cwd\": \"x\"", "\"cwd\": \"x\", \"worker\": {\"maxCalls\": 2}"),
@@ -104,6 +108,12 @@ fn law_09_whatever_changes_a_verdict_counts() {
         assert_ne!(text, RULES, "{part}");
         differs(self::revision(&text), other);
     }
+    let hides = |result: &str| {
+        let handler = format!(r#"{{"type":"decide","modifiedResult":{result}}}"#);
+        self::revision(&format!(r#"{{"hooks":[{{"event":"PostToolUse","handler":{handler}}}]}}"#))
+    };
+    differs(hides("1"), "result");
+    differs(hides("null"), "result");
     let one = r#"{"event":"Stop","handler":{"type":"decide","verdict":"block","reason":"1"}}"#;
     let two = one.replace("\"1\"", "\"2\"");
     differs(self::revision(&format!(r#"{{"hooks":[{one},{two}]}}"#)), "order");

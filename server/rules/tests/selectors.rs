@@ -121,6 +121,11 @@ fn a_label_that_a_source_needs_is_named_with_the_source_whatever_stands_in_it() 
     }
     place.settings.tiers.local.permits.enabled = false;
     assert_eq!(place.lacks("tenant=b"), None, "a tier that is off has no sources");
+    // Nor is it different where there is no rule at all.
+    let mut empty = Place::new();
+    empty.source(Tier::Local, "absent.json", "", Some(selector("project", MissingLabel::Deny)));
+    let lacks = "the caller lacks the label `project`, which the selector of the local source absent.json needs";
+    assert_eq!(empty.lacks("tenant=b").as_deref(), Some(lacks));
     let source = |path: &str| place.load().sources.into_iter().find(|source| source.path.ends_with(path)).unwrap();
     assert_eq!(source("team.json").selector.unwrap().to_string(), "tenant=a,!trial");
 }
@@ -179,6 +184,13 @@ fn law_09_for_whom_a_source_is_counts() {
     let given = [[None, None], [a, None], [None, a], [a, a], [a, b], [b, a], [Some(("tenant=a", skip)), None]];
     let revisions = given.map(revision).into_iter().collect::<BTreeSet<_>>();
     assert_eq!(revisions.len(), given.len());
+    let of_default = |text: &str| {
+        let mut place = Place::new();
+        let default = r#"{"hooks":[],"defaults":[{"event":"PreToolUse","verdict":"ask"}]}"#;
+        place.source(Tier::Managed, "a.json", default, Some(selector(text, skip)));
+        place.catalog().revision.to_string()
+    };
+    assert_ne!(of_default("tenant=a"), of_default("tenant=b"));
     let (one, other) = (Some(("tenant=a&env=b", deny)), Some(("env=b&tenant=a", deny)));
     assert_eq!(revision([one, None]), revision([other, None]), "how it is written does not count");
 }
