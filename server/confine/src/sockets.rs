@@ -99,6 +99,7 @@ fn x32() -> [i64; 6] {
 #[cfg(test)]
 mod tests {
     use std::{
+        io::IoSlice,
         net::{SocketAddrV4, TcpListener},
         num::NonZeroU32,
         thread,
@@ -106,7 +107,10 @@ mod tests {
 
     use rustix::{
         io::Errno,
-        net::{AddressFamily, Protocol, SendFlags, SocketFlags, SocketType, bind, listen, sendto, socket, socketpair},
+        net::{
+            AddressFamily, MMsgHdr, Protocol, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, bind, listen,
+            sendmmsg, sendmsg_addr, sendto, socket, socket_with, socketpair,
+        },
     };
 
     use super::*;
@@ -126,12 +130,22 @@ mod tests {
         let try_all = move || {
             restrict(&wanted).unwrap();
             let tcp = || socket(INET, STREAM, None).unwrap();
+            // With MSG_NOSIGNAL, which is harmless.
+            let (fast_open, among_others) = (0x2000_0000, 0x2000_4000);
+            let flags = SendFlags::from_bits_retain;
+            let (bytes, mut nothing) = ([IoSlice::new(b"x")], SendAncillaryBuffer::default());
+            let message = sendmsg_addr(tcp(), &to, &bytes, &mut nothing, flags(fast_open));
+            let address = to.into();
+            let mut messages = [MMsgHdr::new_with_addr(&address, &bytes, &mut nothing)];
+            let messages = sendmmsg(tcp(), &mut messages, flags(fast_open));
             [
                 ("tcp", made(INET, STREAM, 0)),
                 ("tcp by name, of IPv6", made(AddressFamily::INET6, STREAM, 6)),
                 ("mptcp", made(INET, STREAM, 262)),
                 ("sctp", made(INET, STREAM, 132)),
                 ("udp", made(INET, DGRAM, 0)),
+                ("udp with flags", socket_with(INET, DGRAM, SocketFlags::CLOEXEC, None).map(drop)),
+                ("udp-lite", made(INET, DGRAM, 136)),
                 ("ping", made(INET, DGRAM, 1)),
                 ("raw", made(INET, SocketType::RAW, 1)),
                 ("packets", made(AddressFamily::PACKET, SocketType::RAW, 0)),
@@ -139,7 +153,10 @@ mod tests {
                 ("unix", made(AddressFamily::UNIX, STREAM, 0)),
                 ("a pair", socketpair(AddressFamily::UNIX, STREAM, SocketFlags::CLOEXEC, None).map(drop)),
                 ("binding", bind(tcp(), &SocketAddrV4::new([127, 0, 0, 1].into(), 0))),
-                ("fast open", sendto(tcp(), b"x", SendFlags::from_bits_retain(0x2000_0000), &to).map(drop)),
+                ("fast open", sendto(tcp(), b"x", flags(fast_open), &to).map(drop)),
+                ("fast open among others", sendto(tcp(), b"x", flags(among_others), &to).map(drop)),
+                ("fast open of a message", message.map(drop)),
+                ("fast open of messages", messages.map(drop)),
                 ("listening unbound", listen(tcp(), 1)),
             ]
         };
@@ -150,13 +167,23 @@ mod tests {
     #[test]
     fn only_tcp_is_left_and_udp_where_names_are_looked_up() {
         let nothing = Landlock::default();
-        let others = ["raw", "packets", "netlink", "unix", "fast open"];
+        let others = [
+            "raw",
+            "packets",
+            "netlink",
+            "unix",
+            "fast open",
+            "fast open among others",
+            "fast open of a message",
+            "fast open of messages",
+        ];
+        let udp = ["mptcp", "sctp", "udp", "udp with flags", "udp-lite", "ping"];
         let with = |first: &[&'static str], last: &[&'static str]| [first, &others, last].concat();
-        assert_eq!(kept_back(nothing.clone()), with(&["mptcp", "sctp", "udp", "ping"], &["listening unbound"]));
+        assert_eq!(kept_back(nothing.clone()), with(&udp, &["listening unbound"]));
         let connects = Landlock { connect: vec![443], ..nothing.clone() };
-        assert_eq!(kept_back(connects), with(&["mptcp", "sctp", "ping"], &["listening unbound"]));
+        assert_eq!(kept_back(connects), with(&["mptcp", "sctp", "udp-lite", "ping"], &["listening unbound"]));
         let binds = Landlock { bind: vec![0], ..nothing };
-        assert_eq!(kept_back(binds), with(&["mptcp", "sctp", "udp", "ping"], &[]));
+        assert_eq!(kept_back(binds), with(&udp, &[]));
     }
 
     #[test]
