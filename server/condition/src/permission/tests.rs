@@ -53,6 +53,9 @@ fn shell_patterns_test_every_simple_command() {
         ("Bash(git push *)", "echo `date`", true),
         ("Bash(git push *)", "echo $HOME", true),
         ("Bash(git push *)", "echo '$HOME' \\`date\\`", false),
+        ("Bash(rm *)", "{r..r}m x", true),
+        ("Bash(git *push*main*)", "git push origin main x", true),
+        ("Bash(git *push*main*)", "git checkout main push", false),
         // Separators and nesting.
         ("Bash(rm *)", "ls; rm x", true),
         ("Bash(rm *)", "ls || rm x", true),
@@ -194,6 +197,8 @@ fn paths_are_gitignore_patterns() {
         // The path is worked out first.
         ("Edit(src/**)", "/home/ann/project/lib/../src/./a.ts", true),
         ("Edit(src/**)", "src/../lib/a.ts", false),
+        // File systems may not tell letters apart, and then it is the same file.
+        ("Edit(src/**)", "/home/Ann/PROJECT/Src/a.ts", true),
         // Relative to the settings, the root, a home.
         ("Edit(/src/**/*.ts)", "/home/ann/project/src/x/a.ts", true),
         ("Edit(/src/**/*.ts)", "/src/x/a.ts", false),
@@ -235,6 +240,7 @@ fn searches_run_where_something_that_matches_may_lie() {
     for (rule, path, expected) in [
         ("Read(./secrets/**)", Some("/home/ann/project"), true),
         ("Read(./secrets/**)", Some("/home"), true),
+        ("Read(./secrets/**)", Some("/HOME/ann"), true),
         ("Read(./secrets/**)", Some("secrets/deep"), true),
         ("Read(./secrets/**)", Some("src"), false),
         ("Read(./secrets/**)", None, true),
@@ -256,6 +262,7 @@ fn rules_are_for_their_tools() {
         ("Edit(*.ts)", "NotebookEdit", r#"{"notebook_path":"a.ts"}"#, true),
         ("Edit(*.ts)", "Read", r#"{"file_path":"a.ts"}"#, false),
         ("Edit(*.ts)", "Edit", "{}", true),
+        ("Edit(*.ts)", "Edit", r#"{"file_path":["a.js"]}"#, true),
         ("Write(*.ts)", "Write", r#"{"file_path":"a.ts"}"#, true),
         ("Write(*.ts)", "Edit", r#"{"file_path":"a.ts"}"#, false),
         ("Read", "Grep", "{}", true),
@@ -279,6 +286,8 @@ fn rules_are_for_their_tools() {
         ("Skill(/deploy)", "Skill", r#"{"skill":"deploy"}"#, true),
         ("Skill(deploy *)", "Skill", r#"{"skill":"deploy","args":"prod"}"#, true),
         ("Skill(deploy *)", "Skill", r#"{"skill":"deployer"}"#, false),
+        ("Skill(deploy *)", "Skill", r#"{"command":"/deploy prod"}"#, true),
+        ("Skill(deploy *)", "Skill", "{}", true),
         ("mcp__puppeteer", "mcp__puppeteer__navigate", "{}", true),
         ("mcp__puppeteer", "mcp__puppeteer2__navigate", "{}", false),
         ("mcp__puppeteer__*", "mcp__puppeteer__navigate", "{}", true),
@@ -290,12 +299,14 @@ fn rules_are_for_their_tools() {
         ("*", "Bash", "{}", true),
         ("*(model:opus)", "Agent", r#"{"model":"opus"}"#, true),
         ("mcp__db__query(level:3)", "mcp__db__query", r#"{"level":3}"#, true),
+        ("mcp__db__query(level:null)", "mcp__db__query", r#"{"level":null}"#, true),
         ("ExitPlanMode", "ExitPlanMode", "{}", true),
         ("PowerShell(Remove-Item *)", "PowerShell", r#"{"command":"ls; RM x"}"#, true),
         ("PowerShell(rm *)", "PowerShell", r#"{"command":"remove-item x"}"#, true),
         ("PowerShell(Remove-Item *)", "PowerShell", r#"{"command":"Get-ChildItem | select x"}"#, false),
         ("PowerShell(Remove-Item *)", "PowerShell", r#"{"command":"echo 'rm x; $(rm y)'"}"#, false),
         ("PowerShell(Remove-Item *)", "PowerShell", r#"{"command":"& { ls }"}"#, true),
+        ("PowerShell(Remove-Item *)", "PowerShell", r#"{"command":"ls & rm x"}"#, true),
         ("PowerShell(Remove-Item *)", "PowerShell", r#"{"command":"echo \"open"}"#, true),
     ] {
         assert_eq!(runs(rule, tool, &hookd_json::parse(params).unwrap()), expected, "{rule} on {tool} {params}");
