@@ -1,4 +1,4 @@
-use std::{fs, time::Duration};
+use std::{fs, pin::pin, time::Duration};
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD as URL_SAFE_NO_PAD};
 use jsonwebtoken::Algorithm;
@@ -7,11 +7,15 @@ use ring::{
     signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
 };
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+};
 
 use super::*;
 use crate::{
     model::Labels,
-    settings::{IssuerSettings, KeySource},
+    settings::{IssuerSettings, KeyServer, KeySource},
     telemetry::DecisionLog,
 };
 
@@ -195,6 +199,57 @@ async fn certificate_and_token_have_to_be_good_both_and_their_labels_add_up() {
     let over = Err(Unproven::Certificate("has expired since the connection was made"));
     assert_eq!(whom(&expired, &[]), over);
     assert_eq!(whom(&expired, &[token]), over);
+}
+
+#[tokio::test]
+async fn the_first_answer_of_a_key_server_is_waited_for_and_so_is_each_that_calls_want() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = KeyServer {
+        url: format!("http://{}/keys", listener.local_addr().unwrap()).parse().unwrap(),
+        ca: None,
+        token_file: None,
+        cache: None,
+        refresh: Duration::from_secs(3600),
+    };
+    let settings = IssuerSettings {
+        name: "one".to_owned(),
+        issuer: "https://k".to_owned(),
+        audiences: vec!["hookd".to_owned()],
+        keys: KeySource::Server(server),
+        clock_skew: Duration::ZERO,
+        algorithms: vec![Algorithm::ES256],
+        labels: Vec::new(),
+        fixed_labels: Labels::default(),
+    };
+    let recorder = Arc::new(Recorder::new(DecisionLog::silent(), None));
+    let mut start = pin!(Issuer::start(settings, recorder));
+    let mut stream = tokio::select! {
+        biased;
+        _ = &mut start => panic!("it knows no keys yet"),
+        accepted = listener.accept() => accepted.unwrap().0,
+    };
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        assert_ne!(stream.read_buf(&mut head).await.unwrap(), 0);
+    }
+    let set = Key::new().set("one");
+    let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{set}", set.len());
+    stream.write_all(answer.as_bytes()).await.unwrap();
+    let issuer = start.await.unwrap();
+    assert_eq!(issuer.trouble(), None);
+    assert_eq!([issuer.ask().is_some(), issuer.ask().is_some()], [true, true], "one asks, both wait");
+}
+
+#[tokio::test]
+async fn a_chain_of_certificates_is_about_the_holder_of_the_first() {
+    let (authenticator, _) = two_clusters(Anonymous::Deny).await;
+    let certificates = ["holder", "authority"].map(|name| {
+        let mut params = rcgen::CertificateParams::default();
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap().der().clone()
+    });
+    let arrived = Arrived { peer: REMOTE, certificates: Some(certificates.to_vec().into()) };
+    assert_eq!(*whom(&authenticator.visitor(&arrived), &[]).unwrap(), identity("cn:holder", &[]));
 }
 
 #[tokio::test]

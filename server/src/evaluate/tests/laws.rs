@@ -312,6 +312,13 @@ async fn law_06_on_verdict_rules_are_queued_after_the_verdict_is_known() {
     let judged = rules.decide(call("PreToolUse", "{}")).await;
     assert_eq!(judged.queued(), ["on-block after block: {}", "below after block: {}"]);
     assert_eq!(judged.results(), ["blocks block", "on-block queued", "below queued"]);
+
+    let rules = Rules::default()
+        .says(Managed, "observes", silent())
+        .with(|rule| rule.timing = after(&[Verdict::None]))
+        .says(Local, "rewrites", rewrites(r#"{"n":1}"#));
+    let judged = rules.decide(call("PreToolUse", "{}")).await;
+    assert_eq!(judged.queued(), [r#"observes after none: {"n":1}"#], "what runs is what it is told");
 }
 
 #[tokio::test]

@@ -209,6 +209,7 @@ fn pointers_and_patterns_mask_values_wherever_they_are() {
     check(&["/params/list/*"], &[], json!({ "list": [1, "x"] }), json!({ "list": ["[masked]", "[masked]"] }));
     check(&["/params/list/1"], &[], json!({ "list": [1, "x"] }), json!({ "list": [1, "[masked]"] }));
     check(&["/params/a~1b/c~0d"], &[], json!({ "a/b": { "c~d": 1 } }), json!({ "a/b": { "c~d": "[masked]" } }));
+    check(&["/params/~01"], &[], json!({ "~1": 1, "/": 2 }), json!({ "~1": "[masked]", "/": 2 }));
     check(&["/params"], &[], json!({ "a": 1 }), json!("[masked]"));
     check(&["/result/a"], &[], json!({ "a": 1 }), json!({ "a": 1 }));
     check(&[], &["(?i)bearer [a-z0-9]+"], json!({ "a": ["x Bearer ab12, y"] }), json!({ "a": ["x [masked], y"] }));
@@ -235,6 +236,17 @@ fn patches_are_masked_by_what_they_change() {
     check("/params/l/0", add("/l/7", json!("x")), add("/l/7", json!("[masked]")));
     check("/result/a", add("/a", json!("x s3cret")), add("/a", json!("x [masked]")));
     check("/params/b", json!({ "op": "remove", "path": "/a" }), json!({ "op": "remove", "path": "/a" }));
+    check("/params/b", add("/s3cret", json!(1)), add("/[masked]", json!(1)));
+}
+
+#[test]
+fn what_cannot_be_looked_into_is_not_told() {
+    let redaction = masked(&[], &["s3cret"]);
+    let mut redactor = Redactor::new(&redaction);
+    assert_eq!(written(|out| redactor.json(out, "params", r#"{"a": "hunter22"#)), json!({ "params": "[masked]" }));
+    for patch in [r#"[{"value": "hunter22"#, r#"{"value": "hunter22"}"#] {
+        assert_eq!(written(|out| redactor.patch(out, "params", patch)), json!({ "patch": "[masked]" }));
+    }
 }
 
 #[test]
@@ -242,9 +254,23 @@ fn what_a_pointer_masks_is_masked_where_a_reason_quotes_it() {
     let redaction = masked(&["/params/token"], &[]);
     let mut redactor = Redactor::new(&redaction);
     let mut out = Vec::new();
-    redactor.json(&mut out, "params", r#"{"token":{"a":"line\nbreak","b":123456},"x":"abc"}"#);
-    let shown = written(|out| redactor.text(out, "reason", "line\nbreak and \"line\\nbreak\" and 123456 and abc"));
-    assert_eq!(shown, json!({ "reason": "[masked] and \"[masked]\" and [masked] and abc" }));
+    redactor.json(&mut out, "params", r#"{"token":{"a":"line\nbreak","b":123456,"c":["hunter22"]},"x":"abc"}"#);
+    redactor.patch(&mut out, "params", r#"[{"op":"replace","path":"/token","value":"hunter33"}]"#);
+    let given = "line\nbreak and \"line\\nbreak\" and 123456, hunter22, hunter33 and abc";
+    let shown = written(|out| redactor.text(out, "reason", given));
+    assert_eq!(shown, json!({ "reason": "[masked] and \"[masked]\" and [masked], [masked], [masked] and abc" }));
+}
+
+#[test]
+fn results_and_payloads_are_told_as_parameters_are() {
+    let mut trigger = trigger("PostToolUse");
+    trigger.tool_call = Some(ToolCall { tool: "Bash".to_owned(), ..ToolCall::default() });
+    trigger.form = Form { params: "{}".into(), result: Some(r#"{"token":"hunter22"}"#.into()) };
+    trigger.payload = r#"{"prompt":"hunter22"}"#.to_owned();
+    let redaction = masked(&["/result/token", "/payload/prompt"], &[]);
+    let record = record(&redaction, trigger, &decision(Verdict::None, Vec::new()));
+    let told = ["params", "result", "payload"].map(|name| record[name].clone());
+    assert_eq!(told, [json!({}), json!({ "token": "[masked]" }), json!({ "prompt": "[masked]" })]);
 }
 
 #[test]

@@ -276,6 +276,14 @@ async fn a_handler_for_public_addresses_reaches_no_other_whatever_its_name_stand
     assert_eq!(failed.kind, Failure::NotPermitted);
     let end = "is not a public address, `http_hosts` of its tier would have to name the host";
     assert!(failed.message.starts_with("`localhost`: `") && failed.message.ends_with(end), "{failed}");
+    // An address is not looked up, and no less looked at.
+    for address in ["127.0.0.1", "[::1]", "[::ffff:127.0.0.1]"] {
+        let mut rule = testing::http(Tier::Shared, server.url().replace("127.0.0.1", address), Vec::new());
+        let Handler::Http(http) = &mut rule.handler else { panic!() };
+        http.public_only = true;
+        let refused = ask(&pool(&[]), rule, trigger("PreToolUse", "{}"), LONG).await;
+        assert_eq!(refused.said.map_err(|failed| failed.kind), Err(Failure::NotPermitted), "{address}");
+    }
     server.nothing_more();
     let ran = ask(&pool(&[]), to(false), trigger("PreToolUse", "{}"), LONG).await;
     assert_eq!(gist(ran), gave(Verdict::Block, "r", BLOCK));

@@ -138,6 +138,7 @@ mod tests {
         }
         let whole = NamePattern::parse("dns:*.example.org", false).unwrap();
         assert!(whole.matches(NameKind::Dns, "a.example.org") && !whole.matches(NameKind::Dns, "example.org"));
+        assert!(!whole.matches(NameKind::CommonName, "a.example.org"), "a subject may say anything");
     }
 
     #[test]
