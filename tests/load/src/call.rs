@@ -18,7 +18,8 @@ use tonic::{
 
 use crate::{
     answers,
-    drive::{Call, Refusal, Reply},
+    drive::Call,
+    tally::{Refusal, Reply},
     tls::TlsClient,
 };
 

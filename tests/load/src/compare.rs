@@ -23,6 +23,7 @@ use crate::{
     turns::{Candidate, Medians, Ratios, Sample, progress},
 };
 
+mod candidates;
 mod peer;
 mod policy;
 mod table;

@@ -19,8 +19,9 @@ use tonic::Code;
 
 use crate::{
     args::DelayArgs,
-    drive::{Call, Refusal, Reply},
+    drive::Call,
     print,
+    tally::{Refusal, Reply},
 };
 
 /// What it answers: a guard's consent.

@@ -20,30 +20,13 @@ use tokio::{
     task::JoinSet,
     time::{self, Instant},
 };
-use tonic::Code;
 
-use crate::tally::Tally;
+use crate::tally::{Refusal, Reply, Tally};
 
 /// Something that can be called again and again.
 pub(crate) trait Call: Clone + Send + 'static {
     /// Makes call number `turn`.
     fn call(&mut self, turn: u64) -> impl Future<Output = Result<Reply, Refusal>> + Send;
-}
-
-/// An answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Reply {
-    /// Its size.
-    pub(crate) bytes: usize,
-    /// It says what it should.
-    pub(crate) as_expected: bool,
-}
-
-/// A status that came instead of an answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    pub(crate) code: Code,
-    pub(crate) message: String,
 }
 
 /// What to drive, and for how long.

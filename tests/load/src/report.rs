@@ -198,7 +198,7 @@ mod tests {
     use tonic::Code;
 
     use super::*;
-    use crate::drive::{Refusal, Reply};
+    use crate::tally::{Refusal, Reply};
 
     /// 1000 calls of 1 to 1000 µs, started 7 µs late; one in the warm-up; one refused after 2 ms; one unexpected.
     fn tally() -> Tally {

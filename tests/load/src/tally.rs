@@ -7,10 +7,24 @@ use hdrhistogram::Histogram;
 use tokio::time::Instant;
 use tonic::Code;
 
-use crate::drive::{Refusal, Reply};
-
 /// The longest time that can be told apart: longer than any run.
 const LONGEST_NANOS: u64 = 3_600_000_000_000;
+
+/// An answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reply {
+    /// Its size.
+    pub(crate) bytes: usize,
+    /// It says what it should.
+    pub(crate) as_expected: bool,
+}
+
+/// A status that came instead of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) code: Code,
+    pub(crate) message: String,
+}
 
 /// Times in nanoseconds, and counts.
 #[derive(Debug)]
