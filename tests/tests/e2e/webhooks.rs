@@ -112,6 +112,27 @@ async fn a_proxy_opens_a_tunnel_and_the_end_has_to_prove_who_it_is() {
     }
 }
 
+/// What says who hookd is to a proxy must not be read on the way there.
+#[tokio::test]
+async fn a_proxy_over_tls_has_to_prove_who_it_is_and_is_spoken_to_in_no_other_way() {
+    let authority = Authority::new();
+    for (name, is_good) in [("localhost", true), ("other.example.org", false)] {
+        let (webhook, front, _) = https(&authority.issue(&server(["hooks.example.org"]))).await;
+        let proxy = TunnelProxy::to(front.address()).await;
+        let before = TlsFront::before(proxy.address(), &authority.issue(&server([name]))).await;
+        let hookd = asks("https://hooks.example.org/x")
+            .file("ca.pem", &authority.certificate)
+            .settings(json!({ "http_handlers": { "ca": "ca.pem" } }))
+            .env("HTTPS_PROXY", &format!("https://user:pass@localhost:{}", before.address().port()))
+            .start()
+            .await;
+        let result = asked(&hookd).await;
+        let expected = if is_good { Failure::Unspecified } else { Failure::Connection };
+        let reached = (webhook.requests().len(), proxy.asked().len());
+        assert_eq!((result.failure(), reached), (expected, (is_good.into(), is_good.into())), "{result:?}");
+    }
+}
+
 #[tokio::test]
 async fn http2_is_spoken_where_the_webhook_does() {
     let authority = Authority::new();

@@ -276,5 +276,8 @@ mod tests {
     fn grpc_is_for_http2() {
         let headers = [HOST, ("content-type", "application/grpc")];
         assert_eq!(checked("POST", "/hookd.v1.HookService/Trigger", &headers), Err((505, "HTTP_VERSION")));
+        // Its frames are not read as the next request.
+        let refused = Refused::new(StatusCode::HTTP_VERSION_NOT_SUPPORTED, "HTTP_VERSION", String::new());
+        assert_eq!(refused.into_reply("d1").headers().get("connection").unwrap(), "close");
     }
 }

@@ -182,7 +182,9 @@ async fn a_token_that_names_no_key_counts_only_where_one_key_fits() {
 async fn keys_are_looked_at_again_and_again() {
     let (old, new) = (SigningKey::new("old"), SigningKey::new("new"));
     let server = KeyServer::start(&[&old, &new]).await;
-    let hookd = closed().settings(issuer(&server.url(), json!({ "jwks_refresh": "50ms" }))).start().await;
+    // A server on loopback is asked itself, whatever proxy there is.
+    let proxied = closed().env("HTTP_PROXY", "http://127.0.0.1:9");
+    let hookd = proxied.settings(issuer(&server.url(), json!({ "jwks_refresh": "50ms" }))).start().await;
     let token = old.token(&claims(json!({})));
     assert_eq!(asked(&hookd, &token).await, Ok("of-a".to_owned()));
     // What is no key set changes nothing.
