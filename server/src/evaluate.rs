@@ -155,7 +155,7 @@ fn without_a_run(rule: Arc<Rule>, failed: Failed) -> RuleResult {
     RuleResult { rule, outcome: Outcome::Failed, ran: Ran::said(Err(failed)), recheck: false, blocked: None }
 }
 
-/// Whether the conditions of `rule` hold. That one has no value is a failure, never false (design §4).
+/// Whether the conditions of `rule` hold. That one has no value is a failure, never false.
 fn holds(rule: &Rule, facts: &mut Facts<'_>) -> Result<bool, Failed> {
     if let Some(permission) = &rule.permission
         && !permission.runs(facts, condition::settings_root(rule, facts.call().cwd))

@@ -1,4 +1,4 @@
-//! The laws of design §3, each with tests of its name, on rules whose handlers are scripted; and properties over
+//! The laws, each with tests of its name, on rules whose handlers are scripted; and properties over
 //! random rule sets, against a plain model.
 
 mod event_output;

@@ -9,7 +9,7 @@ use std::{
 
 use hookd_rules::{
     Catalog, CommandHandler, DefaultRule, EventIndex, Fallbacks, Handler, Matcher, Mode, OnError, PerTier, Policy,
-    Program, Rule, Shell, TierPolicy, Timing,
+    Program, Rule, Shell, TierPolicy,
 };
 use tokio::time::Instant;
 
@@ -83,36 +83,18 @@ pub(super) struct Rules {
 impl Rules {
     pub(super) fn rule(mut self, tier: Tier, id: &str, script: impl Fn(&Form) -> Said + Send + Sync + 'static) -> Self {
         self.handlers.scripts.insert(Arc::from(id), Arc::new(script));
+        let handler = Handler::Command(CommandHandler {
+            program: Program::Shell(Shell::Sh, String::new()),
+            timeout: Duration::from_secs(10),
+            env: Vec::new(),
+            cwd: None,
+            worker: None,
+            allow: None,
+        });
         self.rules.push(Rule {
-            id: Arc::from(id),
-            tier,
-            file: Arc::from(Path::new("/rules.json")),
-            line: 1,
             events: vec![Arc::from("*")],
-            matcher: Matcher::Any,
-            when: None,
-            permission: None,
-            handler: Handler::Command(CommandHandler {
-                program: Program::Shell(Shell::Sh, String::new()),
-                timeout: Duration::from_secs(10),
-                env: Vec::new(),
-                cwd: None,
-                worker: None,
-                allow: None,
-            }),
-            timing: Timing::Sync,
-            mode: Mode::Enforce,
-            on_error: None,
             tier_on_error: if tier == Tier::Managed { OnError::Block } else { OnError::Allow },
-            is_final: false,
-            must_decide: false,
-            concurrent: false,
-            description: String::new(),
-            protocol: hookd_rules::Protocol::Native,
-            run_on: hookd_rules::RunOn::Server,
-            twins: None,
-            bulkhead: hookd_rules::Attached::default(),
-            selector: None,
+            ..Rule::plain(id, tier, Path::new("/rules.json"), handler)
         });
         self
     }
