@@ -246,11 +246,18 @@ async fn landlock_stops_a_listening_port_and_a_connection() {
         let script = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo connected");
         json!({ "type": "command", "shell": "bash", "command": script, "allow": allow })
     };
+    // Landlock does not see these, the filter of system calls does.
+    let sends = |allow: Value| {
+        let script = format!("exec 3>/dev/udp/127.0.0.1/{port} && echo made");
+        json!({ "type": "command", "shell": "bash", "command": script, "allow": allow })
+    };
     let hookd = hookd(&[
         ("listens", listens(json!({}))),
         ("may listen", listens(json!({ "bind": [0] }))),
         ("connects", connects(json!({ "bind": [port] }))),
         ("may connect", connects(json!({ "connect": [port] }))),
+        ("sends", sends(json!({}))),
+        ("may look names up", sends(json!({ "connect": [port] }))),
     ])
     .start()
     .await;
@@ -259,6 +266,8 @@ async fn landlock_stops_a_listening_port_and_a_connection() {
     assert_eq!(came(&results[1]), Ok("hookd is ready"));
     assert_failed(&results[2], Failure::Exited, "Permission denied");
     assert_eq!(came(&results[3]), Ok("connected"));
+    assert_failed(&results[4], Failure::Exited, "Permission denied");
+    assert_eq!(came(&results[5]), Ok("made"));
 }
 
 #[tokio::test]
