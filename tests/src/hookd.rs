@@ -25,7 +25,7 @@ use tower::util::BoxCloneService;
 pub use self::builder::{HookdBuilder, Refused};
 use self::lines::{Lines, Reading};
 use crate::{
-    HttpAnswer, Process, processes,
+    HttpAnswer, Process, eventually, processes,
     rules::{rule_file, tier_name},
     within,
 };
@@ -205,6 +205,14 @@ impl Hookd {
     pub fn log_lines(&self) -> Vec<Value> {
         let lines = self.log.all();
         lines.iter().map(|line| serde_json::from_str(line).unwrap_or_else(|_| json!({ "text": line }))).collect()
+    }
+
+    /// The first line of its log that `wanted` takes. Lines come a moment after what they are about.
+    ///
+    /// # Panics
+    /// There is none for a long time.
+    pub async fn logged(&self, wanted: impl Fn(&Value) -> bool) -> Value {
+        eventually("a line in the log", async || self.log_lines().into_iter().find(|line| wanted(line))).await
     }
 
     /// Its log so far, as it was written.

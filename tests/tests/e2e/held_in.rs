@@ -356,7 +356,7 @@ async fn what_is_set_is_what_a_command_has_and_readiness_says_so() {
             "{line}"
         );
     }
-    let logged = hookd.log_lines().into_iter().find(|line| line["message"] == "commands are held in").unwrap();
+    let logged = hookd.logged(|line| line["message"] == "commands are held in").await;
     assert_eq!(logged["how"], line);
 }
 

@@ -438,10 +438,13 @@ async fn a_handler_in_the_background_has_a_span_below_its_calls() {
 
     // Its failure is a warning, and counted.
     let ended = "handler in the background ended";
-    let logged = hookd.log_lines().into_iter().filter(|line| line["message"] == ended);
-    let mut levels = logged.map(|line| format!("{} {}", line["rule"], line["level"])).collect::<Vec<_>>();
-    levels.sort();
-    assert_eq!(levels, [r#""logs" "INFO""#, r#""notify" "WARN""#, r#""shadow" "INFO""#]);
+    let levels = async || {
+        let logged = hookd.log_lines().into_iter().filter(|line| line["message"] == ended);
+        let mut levels = logged.map(|line| format!("{} {}", line["rule"], line["level"])).collect::<Vec<_>>();
+        levels.sort();
+        (levels == [r#""logs" "INFO""#, r#""notify" "WARN""#, r#""shadow" "INFO""#]).then_some(())
+    };
+    eventually("the ends of three", levels).await;
     let runs =
         r#"hookd_handler_runs_total{kind="http",tier="managed",mode="async",outcome="failed",failure="http_status"}"#;
     assert_eq!(hookd.metric(runs).await, 1.0);

@@ -135,7 +135,7 @@ async fn a_worker_that_dies_tells_its_secret_to_no_log() {
     .await;
     assert_eq!((&last["rule"], &last["stderr"]), (&json!("stays"), &json!("leaks [masked]")));
     let is_end = |line: &Value| line["message"] == "an idle worker ended" && line["rule"] == "stays";
-    assert!(hookd.log_lines().iter().any(is_end), "{}", hookd.log_text());
+    hookd.logged(is_end).await;
     assert!(!hookd.log_text().contains(HEADER_TOKEN), "{}", hookd.log_text());
 }
 

@@ -87,9 +87,7 @@ async fn callers_are_served_over_tls_1_3_and_know_the_server() {
     let other = refusal(&ours.caller().offering(&["spdy/3"]), hookd.address()).await;
     assert_eq!(other, alert(AlertDescription::NoApplicationProtocol));
     // The serving line is written before anything is served.
-    let lines = hookd.log_lines();
-    let serving = lines.iter().find(|line| line["fields"]["message"] == "serving" || line["message"] == "serving");
-    let serving = serving.unwrap().to_string();
+    let serving = hookd.logged(|line| line["message"] == "serving").await.to_string();
     assert!(serving.contains(r#""tls":"1.3 or newer, client certificates not asked for""#), "{serving}");
 }
 
@@ -105,7 +103,7 @@ async fn callers_refuse_a_server_whose_certificate_is_no_good() {
     let seen = refusal(&ours.caller(), hookd.address()).await;
     assert!(matches!(seen, Error::InvalidCertificate(CertificateError::ExpiredContext { .. })), "{seen:?}");
     assert_eq!(certificate_lines(&hookd).await, ["the certificate has expired"]);
-    assert!(hookd.log_text().contains("the certificate has expired, callers will not take it"));
+    hookd.logged(|line| line["message"] == "the certificate has expired, callers will not take it").await;
 
     let hookd = Issued::by_itself(&server(["localhost"])).serve(Hookd::builder()).start().await;
     let seen = refusal(&ours.caller(), hookd.address()).await;
@@ -354,8 +352,10 @@ async fn a_pair_that_does_not_match_is_refused_and_a_good_one_after_it_is_taken(
     assert_ne!(serial(&ours.caller().connect(hookd.address()).await.unwrap()), first);
     let end = date_time_ymd(4000, 1, 1).unix_timestamp();
     assert_eq!(hookd.metric("hookd_tls_certificate_not_after_seconds{}").await, end as f64);
+    for told in ["certificate refused", "certificate reloaded"] {
+        hookd.logged(|line| line["message"].as_str().is_some_and(|message| message.contains(told))).await;
+    }
     let log = hookd.log_text();
-    assert!(log.contains("certificate refused") && log.contains("certificate reloaded"), "{log}");
     assert!(!log.contains("PRIVATE") && !log.contains(next.key.lines().nth(1).unwrap()), "no key is logged");
 
     fs::remove_file(&key).unwrap();

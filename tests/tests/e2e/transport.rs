@@ -333,9 +333,9 @@ async fn a_server_whose_unix_socket_was_taken_away_is_not_ready() {
     fs::remove_file(&socket).unwrap();
     let _other = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     eventually("not ready", async || ready().await.1.starts_with(&lost).then_some(())).await;
-    let warned = hookd.log_text();
-    let warned = warned.lines().filter(|line| line.contains("was removed or replaced") && line.contains(&address));
-    assert_eq!(warned.count(), 2);
+    let is_warning = |line: &str| line.contains("was removed or replaced") && line.contains(&address);
+    let warned = async || hookd.log_text().lines().filter(|line| is_warning(line)).count() == 2;
+    eventually("two warnings", async || warned().await.then_some(())).await;
     hookd.signal(Signal::TERM);
     assert_eq!(hookd.wait_exit().await.code(), Some(0));
     assert!(socket.try_exists().unwrap());

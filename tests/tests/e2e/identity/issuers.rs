@@ -317,6 +317,7 @@ async fn a_key_that_was_taken_back_while_hookd_was_away_counts_no_more() {
     let again = with_cache(&server.url(), folder.path()).await;
     assert_eq!(asked(&again, &token).await, unauthenticated("UNKNOWN_KEY"));
     assert_eq!(asked(&again, &new.token(&claims(json!({})))).await, Ok("of-a".to_owned()));
+    again.logged(|line| line["message"] == "serving").await;
     let messages = again.log_lines().into_iter().filter_map(|line| line["message"].as_str().map(str::to_owned));
     let of_interest = ["the keys of an issuer are new", "serving"];
     let order = messages.filter(|message| of_interest.contains(&message.as_str())).collect::<Vec<_>>();
@@ -354,7 +355,7 @@ async fn what_stands_in_the_place_of_kept_keys_is_told_and_never_believed() {
         assert_eq!(asked(&hookd, &token).await, unauthenticated("NO_KEYS"), "{why}");
         let told = format!("{}: {why}", file.display());
         let is_told = |line: &Value| line["why"].as_str().is_some_and(|line| line.starts_with(&told));
-        assert!(hookd.log_lines().iter().any(is_told), "{}", hookd.log_text());
+        hookd.logged(is_told).await;
         fs::remove_file(&file).unwrap();
     }
 }
