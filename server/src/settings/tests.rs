@@ -1,7 +1,7 @@
 mod audit;
 mod identity;
 
-use std::{collections::BTreeMap, fs, path::Path, time::Duration};
+use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
 
 use hookd_rules::{Mode, Permits, SourceSettings, Tier};
 
@@ -326,7 +326,7 @@ fn the_environment_wins_over_the_file() {
     let shared =
         TierSettings { sources: sources.into(), mode: Mode::Shadow, may_allow: true, ..defaults().tiers.shared };
     assert_eq!(settings.tiers.shared, shared);
-    assert_eq!(settings.tiers.managed.sources, []);
+    assert_eq!(settings.tiers.managed, defaults().tiers.managed);
 }
 
 #[test]
@@ -343,11 +343,19 @@ fn relative_paths_start_at_the_file() {
 }
 
 #[test]
-fn default_sources_stand_as_a_whole_or_not_at_all() {
-    let named = read("s.yaml", "tiers: { team: { sources: [] } }", &[]).unwrap();
-    assert!(Tier::ALL.into_iter().all(|tier| named.tiers.get(tier).sources.is_empty()));
-    let silent = read("s.yaml", "# nothing\n", &[]).unwrap();
-    assert_eq!(silent.tiers.managed.sources[0].path, Path::new("/etc/hookd/managed"));
+fn default_sources_go_where_sources_are_named_but_managed_ones_only_where_these_are() {
+    let sources = |text: &str| {
+        let tiers = read("s.yaml", text, &[]).unwrap().tiers;
+        let paths = |tier| tiers.get(tier).sources.iter().map(|source| source.path.clone()).collect::<Vec<_>>();
+        Tier::ALL.into_iter().flat_map(paths).collect::<Vec<_>>()
+    };
+    let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
+    let silent = paths(&["/etc/hookd/managed", "/work-dir/.ling/hooks.local.json", "/work-dir/.ling/hooks.json"]);
+    assert_eq!(sources("# nothing\n"), silent);
+    assert_eq!(sources("tiers: { team: { sources: [ /team ] } }"), paths(&["/etc/hookd/managed", "/team"]));
+    assert_eq!(sources("tiers: { team: { sources: [] } }"), paths(&["/etc/hookd/managed"]));
+    assert_eq!(sources("tiers: { managed: { sources: [] } }"), paths(&[]));
+    assert_eq!(sources("tiers: { managed: { sources: [ /m ] } }"), paths(&["/m"]));
 }
 
 #[test]

@@ -118,8 +118,10 @@ pub(super) fn tiers(
         settings
     });
     section.end();
-    if !sources_named {
-        for tier in Tier::ALL {
+    for tier in Tier::ALL {
+        // Whoever adds rules of another tier does not mean to lose the managed ones.
+        let stands = if tier == Tier::Managed { !tiers.managed.says_sources.0 } else { !sources_named };
+        if stands {
             tiers.get_mut(tier).sources = default_sources(tier, working_directory);
         }
     }
@@ -176,7 +178,7 @@ fn tier_tree(tier: Tier, settings: &TierSettings) -> Json {
     tree
 }
 
-/// The default sources: used as a whole while no tier names sources of its own.
+/// The default sources: that of managed stands while this tier names none of its own, the others while no tier does.
 fn default_sources(tier: Tier, working_directory: &Path) -> Vec<SourceSettings> {
     let path = match tier {
         Tier::Managed => PathBuf::from("/etc/hookd/managed"),
