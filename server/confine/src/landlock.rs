@@ -1,6 +1,16 @@
 //! Files and ports, by the kernel's Landlock.
 
-use std::{fmt::Display, path::Path, thread};
+use std::{
+    fmt::Display,
+    fs::{self, Metadata},
+    io,
+    os::{
+        fd::{AsFd as _, AsRawFd as _},
+        unix::fs::MetadataExt as _,
+    },
+    path::{Path, PathBuf},
+    thread,
+};
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus, NetPort, PathBeneath, PathFd,
@@ -49,17 +59,29 @@ pub(crate) fn restrict(wanted: &Landlock) -> Result<(), String> {
         })?;
     let mut rules = rules;
     for (path, access) in DEVICES {
-        rules = add_if_there(rules, Path::new(path), access)?;
-    }
-    for path in &wanted.system {
-        rules = add_if_there(rules, path, READ)?;
-    }
-    for path in &wanted.read {
-        rules = add(rules, path, open(path)?, READ)?;
+        if let Ok(place) = Place::open(path.as_ref()) {
+            rules = add(rules, &place, access)?;
+        }
     }
     let here = wanted.write_here.then_some(Path::new("."));
-    for path in wanted.write.iter().map(AsRef::as_ref).chain(here) {
-        rules = add(rules, path, open(path)?, WRITE)?;
+    let writable = wanted.write.iter().map(AsRef::as_ref).chain(here);
+    let writable = writable.map(open).collect::<Result<Vec<_>, _>>()?;
+    for path in &wanted.system {
+        if let Ok(place) = Place::open(path)
+            && place.strays_from(&writable).is_none()
+        {
+            rules = add(rules, &place, READ)?;
+        }
+    }
+    let readable = wanted.read.iter().map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
+    for (places, access) in [(&readable, READ), (&writable, WRITE)] {
+        for place in places {
+            if let Some(within) = place.strays_from(&writable) {
+                let (path, within) = (place.path.display(), within.path.display());
+                return Err(format!("`{path}` of `allow` is a link out of `{within}`, where the command may write"));
+            }
+            rules = add(rules, place, access)?;
+        }
     }
     for (ports, access) in [(&wanted.connect, AccessNet::ConnectTcp), (&wanted.bind, AccessNet::BindTcp)] {
         for port in ports {
@@ -74,24 +96,47 @@ pub(crate) fn restrict(wanted: &Landlock) -> Result<(), String> {
     Ok(())
 }
 
-fn open(path: &Path) -> Result<PathFd, String> {
-    PathFd::new(path).map_err(|error| {
-        let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-        format!("`{}` of `allow` cannot be opened: {why}", path.display())
-    })
+fn open(path: &Path) -> Result<Place<'_>, String> {
+    Place::open(path).map_err(|why| format!("`{}` of `allow` cannot be opened: {why}", path.display()))
 }
 
-fn add_if_there(rules: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Result<RulesetCreated, String> {
-    match PathFd::new(path) {
-        Ok(file) => add(rules, path, file, access),
-        Err(_) => Ok(rules),
+/// A file or directory that a list names, held open: what the path leads to later is another matter.
+struct Place<'p> {
+    path: &'p Path,
+    file: PathFd,
+    /// Where it is, without links.
+    real: PathBuf,
+    metadata: Metadata,
+}
+
+impl<'p> Place<'p> {
+    fn open(path: &'p Path) -> Result<Self, String> {
+        let file = PathFd::new(path).map_err(|error| {
+            std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string)
+        })?;
+        let opened = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+        let cannot = |error: io::Error| error.to_string();
+        let (real, metadata) = (fs::read_link(&opened).map_err(cannot)?, fs::metadata(&opened).map_err(cannot)?);
+        Ok(Self { path, file, real, metadata })
+    }
+
+    fn is(&self, other: &Metadata) -> bool {
+        (self.metadata.dev(), self.metadata.ino()) == (other.dev(), other.ino())
+    }
+
+    /// The directory that it is listed in and does not lie in, one of those where the program may write: an earlier run can
+    /// have put a link there, to what it would like to be given.
+    fn strays_from<'w>(&self, writable: &'w [Place<'w>]) -> Option<&'w Place<'w>> {
+        let above = self.path.ancestors().skip(1).filter_map(|path| fs::metadata(path).ok()).collect::<Vec<_>>();
+        let mut listed_in = writable.iter().filter(|place| above.iter().any(|above| place.is(above))).peekable();
+        let first = listed_in.peek().copied()?;
+        (!listed_in.any(|place| self.real.starts_with(&place.real))).then_some(first)
     }
 }
 
-fn add(rules: RulesetCreated, path: &Path, file: PathFd, access: BitFlags<AccessFs>) -> Result<RulesetCreated, String> {
-    let is_directory = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_dir());
-    let access = if is_directory { access } else { access & OF_A_FILE };
-    rules.add_rule(PathBeneath::new(file, access)).map_err(|error| refused(path.display(), error))
+fn add(rules: RulesetCreated, place: &Place<'_>, access: BitFlags<AccessFs>) -> Result<RulesetCreated, String> {
+    let access = if place.metadata.is_dir() { access } else { access & OF_A_FILE };
+    rules.add_rule(PathBeneath::new(&place.file, access)).map_err(|error| refused(place.path.display(), error))
 }
 
 fn refused(what: impl Display, error: impl Display) -> String {

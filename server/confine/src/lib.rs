@@ -7,13 +7,17 @@
 //!
 //! Linux only. Elsewhere there is no [`Helper`], and what needs one is refused.
 //!
-//! Read on in this order: `words` (how a confinement travels) → `helper` (both ends) → `setup` → `landlock` → `sockets`;
+//! Read on in this order: `words` (how a confinement travels) → `helper` (both ends) → `setup` → `landlock` → `filter` (with `sockets` and `others`);
 //! and `accounts` (users by name).
 
 mod accounts;
+#[cfg(target_os = "linux")]
+mod filter;
 mod helper;
 #[cfg(target_os = "linux")]
 mod landlock;
+#[cfg(target_os = "linux")]
+mod others;
 #[cfg(target_os = "linux")]
 mod setup;
 #[cfg(target_os = "linux")]
@@ -68,7 +72,9 @@ pub struct ResourceLimits {
 
 /// What Landlock leaves of files and TCP; all else is denied. Scopes (signals and abstract unix sockets of others) are
 /// closed where the kernel knows them. With it goes a filter of system calls (seccomp), which denies what Landlock does not
-/// see of sockets: those that are not of TCP (pairs apart), and `io_uring`.
+/// see: sockets that are not of TCP (pairs that are connected apart), `io_uring`, what acts on other processes (limits,
+/// priorities), keys of the kernel, System V's shared memory, and changing what stands about a file where nothing may be
+/// written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Landlock {
     /// A kernel that cannot do all of it is no reason not to run.

@@ -8,7 +8,7 @@ use rustix::{
     },
 };
 
-use crate::{Account, Confinement, landlock, sockets};
+use crate::{Account, Confinement, filter, landlock};
 
 /// Sets up everything, or says what it was that could not be. The order matters: hard limits are lowered while there may be
 /// privileges to do so, paths are opened as the user who will use them, and memory gets scarce last.
@@ -27,7 +27,7 @@ pub(crate) fn apply(confinement: &Confinement) -> Result<(), String> {
     }
     if let Some(landlock) = landlock {
         landlock::restrict(landlock)?;
-        sockets::restrict(landlock)?;
+        filter::restrict(landlock)?;
     }
     lower("address space", Resource::As, limits.address_space)
 }

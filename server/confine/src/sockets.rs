@@ -1,50 +1,34 @@
-//! Sockets that Landlock does not see, by a filter of system calls (seccomp).
+//! Sockets that Landlock does not see.
 //!
 //! Landlock looks at TCP, where a port is bound or connected to by name. Ways around that: transports beside TCP that speak to
 //! the same ports (MPTCP), a connection that begins with its first bytes (TCP Fast Open), a port that is listened on
-//! without having been bound, and sockets of other kinds. And the filter has a way around it too, `io_uring`.
+//! without having been bound, and sockets of other kinds: also one of a pair, if it is of datagrams, which can be sent to any
+//! unix socket. And a filter has a way around it too, `io_uring`.
 
-use std::collections::BTreeMap;
+use seccompiler::{BackendError as Error, SeccompCmpOp, SeccompRule};
 
-use seccompiler::{
-    BackendError as Error, BpfProgram, SeccompAction, SeccompCmpArgLen::Dword, SeccompCmpOp, SeccompCondition,
-    SeccompFilter, SeccompRule, TargetArch, apply_filter,
+use crate::{
+    Landlock,
+    filter::{Calls, always, argument, is_not},
 };
 
-use crate::Landlock;
-
+const AF_UNIX: u64 = 1;
 const AF_INET: u64 = 2;
 const AF_INET6: u64 = 10;
 const SOCK_STREAM: u64 = 1;
 const SOCK_DGRAM: u64 = 2;
+const SOCK_SEQPACKET: u64 = 5;
 /// What of the second argument of `socket` is the type; the rest are flags.
 const SOCK_TYPE: u64 = 0xf;
 const TCP: u64 = 6;
 const UDP: u64 = 17;
 const MSG_FASTOPEN: u64 = 0x2000_0000;
 
-/// What a call that is kept back fails with, as one that Landlock keeps back does.
-const EACCES: u32 = 13;
-
-/// Sockets of this thread, and of what it becomes and starts, are held to what `wanted` names.
-pub(crate) fn restrict(wanted: &Landlock) -> Result<(), String> {
-    let cannot = |error: &dyn std::fmt::Display| format!("system calls cannot be filtered here: {error}");
-    let program = filter(wanted).map_err(|error| cannot(&error))?;
-    match apply_filter(&program) {
-        Err(error) if !wanted.best_effort => Err(cannot(&error)),
-        Ok(()) | Err(_) => Ok(()),
-    }
-}
-
-fn filter(wanted: &Landlock) -> Result<BpfProgram, Error> {
-    let arch = TargetArch::try_from(std::env::consts::ARCH)?;
-    SeccompFilter::new(calls(wanted)?, SeccompAction::Allow, SeccompAction::Errno(EACCES), arch)?.try_into()
-}
-
-/// The system calls that are kept back, by their numbers, and when: always where there is no rule.
-fn calls(wanted: &Landlock) -> Result<BTreeMap<i64, Vec<SeccompRule>>, Error> {
-    let mut calls = BTreeMap::from([
+/// The system calls around sockets that are kept back.
+pub(crate) fn calls(wanted: &Landlock) -> Result<Calls, Error> {
+    let mut calls = Calls::from([
         (libc::SYS_socket, sockets(!wanted.connect.is_empty())?),
+        (libc::SYS_socketpair, pairs()?),
         (libc::SYS_sendto, vec![fast_open(3)?]),
         (libc::SYS_sendmsg, vec![fast_open(2)?]),
         (libc::SYS_sendmmsg, vec![fast_open(3)?]),
@@ -53,47 +37,40 @@ fn calls(wanted: &Landlock) -> Result<BTreeMap<i64, Vec<SeccompRule>>, Error> {
     if wanted.bind.is_empty() {
         calls.insert(libc::SYS_listen, always());
     }
-    calls.extend(x32().map(|call| (call, always())));
     Ok(calls)
 }
 
 /// The sockets that cannot be made: all but those of TCP, and of UDP where names may have to be looked up.
 fn sockets(with_udp: bool) -> Result<Vec<SeccompRule>, Error> {
-    let is_type = |kind| argument(1, SeccompCmpOp::MaskedEq(SOCK_TYPE), kind);
-    let is_not = |at, value| argument(at, SeccompCmpOp::Ne, value);
     let protocols = |kind, own| SeccompRule::new(vec![is_type(kind)?, is_not(2, 0)?, is_not(2, own)?]);
     let mut rules =
         vec![SeccompRule::new(vec![is_not(0, AF_INET)?, is_not(0, AF_INET6)?])?, protocols(SOCK_STREAM, TCP)?];
     if with_udp {
         rules.push(protocols(SOCK_DGRAM, UDP)?);
     }
-    // There is no condition for bits that differ.
-    let others = (0..=SOCK_TYPE).filter(|kind| *kind != SOCK_STREAM && !(with_udp && *kind == SOCK_DGRAM));
-    for kind in others {
-        rules.push(SeccompRule::new(vec![is_type(kind)?])?);
-    }
+    rules.extend(types_but(|kind| kind == SOCK_STREAM || (with_udp && kind == SOCK_DGRAM))?);
     Ok(rules)
+}
+
+/// The pairs that cannot be made: all that could be sent to others than one another.
+fn pairs() -> Result<Vec<SeccompRule>, Error> {
+    let mut rules = vec![SeccompRule::new(vec![is_not(0, AF_UNIX)?])?];
+    rules.extend(types_but(|kind| [SOCK_STREAM, SOCK_SEQPACKET].contains(&kind))?);
+    Ok(rules)
+}
+
+/// Each type that is none of those. There is no condition for bits that differ.
+fn types_but(is_left: impl Fn(u64) -> bool) -> Result<Vec<SeccompRule>, Error> {
+    (0..=SOCK_TYPE).filter(|kind| !is_left(*kind)).map(|kind| SeccompRule::new(vec![is_type(kind)?])).collect()
+}
+
+fn is_type(kind: u64) -> Result<seccompiler::SeccompCondition, Error> {
+    argument(1, SeccompCmpOp::MaskedEq(SOCK_TYPE), kind)
 }
 
 /// A call whose flags, the argument at this place, connect with the first bytes.
 fn fast_open(flags: u8) -> Result<SeccompRule, Error> {
     SeccompRule::new(vec![argument(flags, SeccompCmpOp::MaskedEq(MSG_FASTOPEN), MSG_FASTOPEN)?])
-}
-
-fn argument(at: u8, is: SeccompCmpOp, value: u64) -> Result<SeccompCondition, Error> {
-    SeccompCondition::new(at, Dword, is, value)
-}
-
-/// Whatever its arguments are.
-fn always() -> Vec<SeccompRule> {
-    Vec::new()
-}
-
-/// The same calls by the numbers of x32, which count as this architecture's: nothing that is run here has them.
-fn x32() -> [i64; 6] {
-    const X32: i64 = 0x4000_0000;
-    // socket, sendto, listen, io_uring_setup, sendmsg, sendmmsg
-    [41, 44, 50, 425, 518, 538].map(|call| X32 | call)
 }
 
 #[cfg(test)]
@@ -114,6 +91,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::filter::restrict;
 
     const INET: AddressFamily = AddressFamily::INET;
     const STREAM: SocketType = SocketType::STREAM;
@@ -121,6 +99,10 @@ mod tests {
 
     fn made(family: AddressFamily, kind: SocketType, protocol: u32) -> Result<(), Errno> {
         socket(family, kind, NonZeroU32::new(protocol).map(Protocol::from_raw)).map(drop)
+    }
+
+    fn pair(kind: SocketType) -> Result<(), Errno> {
+        socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).map(drop)
     }
 
     /// What does not get through on a thread that is held to `wanted`.
@@ -151,7 +133,10 @@ mod tests {
                 ("packets", made(AddressFamily::PACKET, SocketType::RAW, 0)),
                 ("netlink", made(AddressFamily::NETLINK, SocketType::RAW, 0)),
                 ("unix", made(AddressFamily::UNIX, STREAM, 0)),
-                ("a pair", socketpair(AddressFamily::UNIX, STREAM, SocketFlags::CLOEXEC, None).map(drop)),
+                ("a pair", pair(STREAM)),
+                ("a pair of packets", pair(SocketType::SEQPACKET)),
+                ("a pair of datagrams", pair(DGRAM)),
+                ("a raw pair", pair(SocketType::RAW)),
                 ("binding", bind(tcp(), &SocketAddrV4::new([127, 0, 0, 1].into(), 0))),
                 ("fast open", sendto(tcp(), b"x", flags(fast_open), &to).map(drop)),
                 ("fast open among others", sendto(tcp(), b"x", flags(among_others), &to).map(drop)),
@@ -172,6 +157,8 @@ mod tests {
             "packets",
             "netlink",
             "unix",
+            "a pair of datagrams",
+            "a raw pair",
             "fast open",
             "fast open among others",
             "fast open of a message",
@@ -184,13 +171,5 @@ mod tests {
         assert_eq!(kept_back(connects), with(&["mptcp", "sctp", "udp-lite", "ping"], &["listening unbound"]));
         let binds = Landlock { bind: vec![0], ..nothing };
         assert_eq!(kept_back(binds), with(&udp, &[]));
-    }
-
-    #[test]
-    fn what_could_do_all_of_it_unseen_is_kept_back_whatever_is_asked_of_it() {
-        let calls = calls(&Landlock { connect: vec![443], bind: vec![0], ..Landlock::default() }).unwrap();
-        for call in [libc::SYS_io_uring_setup, 0x4000_0000 | 41] {
-            assert_eq!(calls.get(&call), Some(&Vec::new()), "{call}");
-        }
     }
 }

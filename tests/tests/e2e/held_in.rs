@@ -307,6 +307,61 @@ async fn landlock_keeps_commands_from_one_another() {
 }
 
 #[tokio::test]
+async fn a_command_under_landlock_changes_nothing_of_hookd_and_of_files_that_are_not_its_own() {
+    if !kernel_offers_landlock().await {
+        return;
+    }
+    // Each is something that its user may do.
+    let attempts = [
+        ("limits", "exec prlimit --pid $PPID --nofile=300"),
+        ("priority", "exec renice 19 -p $PPID"),
+        ("processors", "exec taskset -p 1 $PPID"),
+        ("rights", "exec chmod 666 ../secrets/key"),
+        ("times", "exec touch -c -d @0 ../secrets/key"),
+    ];
+    let listed = |(id, script)| (id, with(sh(script), json!({ "allow": {} })));
+    let hookd = with_secrets(hookd(&attempts.map(listed)), 0o600).start().await;
+    for result in &results(&hookd).await {
+        assert_failed(result, Failure::Exited, "ermission denied");
+    }
+    assert_eq!(fs::metadata(hookd.path("secrets/key")).unwrap().mode() & 0o777, 0o600);
+}
+
+#[tokio::test]
+async fn a_link_that_a_command_leaves_where_it_may_write_opens_nothing_to_the_next_one() {
+    if !kernel_offers_landlock().await {
+        return;
+    }
+    let script = "rm -r ../out/*; ln -s ../secrets ../out/cache; echo left";
+    let lists = [json!({ "read": ["../out/cache"] }), json!({ "write": ["../out/cache"] })];
+    for list in lists {
+        let leaves = with(sh(script), json!({ "allow": { "write": ["../out"] } }));
+        let mut allow = list.clone();
+        allow["write"] = match &list["write"] {
+            Value::Array(more) => json!(["../out", more[0]]),
+            _ => json!(["../out"]),
+        };
+        let takes = with(sh("cat ../out/cache/*"), json!({ "allow": allow }));
+        let beside = with(sh("cat key"), json!({ "cwd": "../out/cache", "allow": { "write": ["../out"] } }));
+        let builder = Hookd::builder().managed(json!([
+            rule("takes", "SessionEnd", takes),
+            rule("works in it", "SessionEnd", beside),
+            rule("leaves", "Notification", leaves),
+        ]));
+        let hookd = with_secrets(builder, 0o644).file("out/v1/key", "its own").start().await;
+        // A link to what is in there is one to nothing else.
+        std::os::unix::fs::symlink(hookd.path("out/v1"), hookd.path("out/cache")).unwrap();
+        let before = results(&hookd).await;
+        assert_eq!((came(&before[0]), came(&before[1])), (Ok("its own"), Ok("its own")));
+        let left = hookd.trigger(event("Notification")).await.results;
+        assert_eq!(came(&left[0]), Ok("left"));
+        let after = results(&hookd).await;
+        assert_failed(&after[0], Failure::DidNotStart, "/../out/cache` of `allow` is a link out of `");
+        assert_failed(&after[1], Failure::Exited, "Permission denied");
+    }
+}
+
+#[tokio::test]
 async fn limits_of_processor_time_and_memory_stop_what_uses_them_up() {
     let hookd = hookd(&[
         ("spins", with(sh("while :; do :; done"), json!({ "timeout": 60_000 }))),
