@@ -16,7 +16,10 @@ use std::{
 };
 
 use hookd_rules::HttpHandler;
-use http::{Method, Request, Response, StatusCode, Uri, header::CONTENT_ENCODING};
+use http::{
+    HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri,
+    header::{CONTENT_ENCODING, TRANSFER_ENCODING},
+};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use tokio::time::{Instant, timeout};
@@ -127,9 +130,7 @@ impl Http {
             return Err(refused(status, &mut response).await);
         }
         // None was asked for: what is in it cannot be read, be it a denial.
-        if let Some(encoding) = response.headers().get(CONTENT_ENCODING)
-            && encoding != "identity"
-        {
+        if let Some(encoding) = encoded(response.headers()) {
             return Err(Failed::new(Failure::BadOutput, format!("the body has the encoding {encoding:?}")));
         }
         let mut body = Vec::new();
@@ -161,6 +162,14 @@ fn target(url: &str) -> Result<Uri, String> {
     let _ignored = (url.set_username(""), url.set_password(None));
     url.set_fragment(None);
     url.as_str().parse().map_err(|error: http::uri::InvalidUri| error.to_string())
+}
+
+/// How the body is encoded, of itself or on its way, other than in chunks. A header can be there more than once.
+fn encoded(headers: &HeaderMap) -> Option<&HeaderValue> {
+    let other = |name, known: &'static [u8]| {
+        headers.get_all(name).into_iter().find(move |value| !value.as_bytes().eq_ignore_ascii_case(known))
+    };
+    other(CONTENT_ENCODING, b"identity").or_else(|| other(TRANSFER_ENCODING, b"chunked"))
 }
 
 /// The next part of the body. `None`: it has ended.

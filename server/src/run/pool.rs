@@ -305,7 +305,7 @@ fn log(job: &Job, ran: &Ran, secrets: &Secrets) {
         line!(info)
     }
     if let Err(failed) = &ran.said {
-        tracing::debug!(rule = &*rule.id, decision_id = trigger.decision_id, message = %secrets.mask(&failed.message), "why it failed");
+        tracing::debug!(rule = &*rule.id, decision_id = trigger.decision_id, why = %secrets.mask(&failed.message), "why it failed");
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::{
     borrow::Cow,
+    cmp::Reverse,
     collections::VecDeque,
+    ops::Range,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -13,6 +15,8 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 /// What stands in the place of a secret.
 const MASK: &str = "[masked]";
+/// What stands where a text was cut off.
+const CUT: char = '…';
 /// Shorter ones are not masked: they stand in too much that is none.
 const SHORTEST: usize = 6;
 /// So many are known; then the oldest is forgotten. More than there are, but for files that change.
@@ -24,7 +28,16 @@ pub struct Secrets(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     known: Mutex<VecDeque<SecretString>>,
-    masks: ArcSwapOption<AhoCorasick>,
+    masks: ArcSwapOption<Masks>,
+}
+
+/// How the secrets that are known are found.
+struct Masks {
+    whole: AhoCorasick,
+    /// Finds how they begin, for those of which a text has no more than that.
+    beginnings: AhoCorasick,
+    /// What `beginnings` are of.
+    texts: Vec<SecretString>,
 }
 
 impl Secrets {
@@ -52,21 +65,27 @@ impl Secrets {
         Ok(text)
     }
 
-    /// `text` with every secret masked that is known.
+    /// `text` with every secret masked that is known, also one of which the text was cut off: what begins as it does and goes
+    /// on to the end, or to the mark of a cut.
     #[must_use]
     pub fn mask<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        match &*self.0.masks.load() {
-            Some(masks) if masks.is_match(text) => {
-                let replaced = masks.find_iter(text).fold((String::new(), 0), |(mut masked, from), found| {
-                    masked.push_str(text.get(from..found.start()).unwrap_or_default());
-                    masked.push_str(MASK);
-                    (masked, found.end())
-                });
-                let (masked, from) = replaced;
-                Cow::Owned(masked + text.get(from..).unwrap_or_default())
-            }
-            Some(_) | None => Cow::Borrowed(text),
+        let places = match &*self.0.masks.load() {
+            Some(masks) => masks.places(text),
+            None => Vec::new(),
+        };
+        if places.is_empty() {
+            return Cow::Borrowed(text);
         }
+        let (mut masked, mut from) = (String::new(), 0);
+        for place in places.into_iter() {
+            // One that begins within the one before has no text before it.
+            if place.start >= from {
+                masked.push_str(text.get(from..place.start).unwrap_or_default());
+                masked.push_str(MASK);
+            }
+            from = from.max(place.end);
+        }
+        Cow::Owned(masked + text.get(from..).unwrap_or_default())
     }
 
     fn learn<'s>(&self, secret: &'s str) -> &'s str {
@@ -81,15 +100,41 @@ impl Secrets {
         if known.len() > KNOWN {
             known.pop_front();
         }
-        let patterns = known.iter().flat_map(|secret| {
+        self.0.masks.store(Masks::of(&known).map(Arc::new));
+        secret
+    }
+}
+
+impl Masks {
+    /// `None`: they are too many to be looked for.
+    fn of(known: &VecDeque<SecretString>) -> Option<Self> {
+        let texts = known.iter().flat_map(|secret| {
             let secret = secret.expose_secret();
             // As it stands in JSON as well, where that is another text.
-            [secret.to_owned(), within_quotes(secret)]
+            [secret.into(), within_quotes(secret).into()]
         });
+        let texts = texts.collect::<Vec<SecretString>>();
+        let all = || texts.iter().map(|text| text.expose_secret().as_bytes());
         // The longest first: where one secret begins with another, nothing of either must stay.
-        let masks = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(patterns);
-        self.0.masks.store(masks.ok().map(Arc::new));
-        secret
+        let whole = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(all()).ok()?;
+        let beginnings = AhoCorasick::new(all().map(|text| text.get(..SHORTEST).unwrap_or(text))).ok()?;
+        Some(Self { whole, beginnings, texts })
+    }
+
+    /// Where something of them is, by its start.
+    fn places(&self, text: &str) -> Vec<Range<usize>> {
+        let begun = self.beginnings.find_overlapping_iter(text).filter_map(|found| {
+            let secret = self.texts.get(found.pattern().as_usize())?.expose_secret();
+            let there = text.get(found.start()..)?;
+            let common = there.char_indices().zip(secret.chars()).find(|((_, one), other)| one != other);
+            let length = common.map_or_else(|| there.len().min(secret.len()), |((at, _), _)| at);
+            let rest = there.get(length..)?;
+            let is_cut = rest.is_empty() || rest.starts_with(CUT);
+            is_cut.then(|| found.start()..found.start().saturating_add(length))
+        });
+        let mut places = self.whole.find_iter(text).map(|found| found.range()).chain(begun).collect::<Vec<_>>();
+        places.sort_unstable_by_key(|place| (place.start, Reverse(place.end)));
+        places
     }
 }
 
@@ -128,6 +173,11 @@ mod tests {
             ("s3cret-token", "[masked]"),
             ("got <s3cret-token-2>, s3cret-token", "got <[masked]>, [masked]"),
             ("1234 is too short, s3cret-toke is another text", "1234 is too short, s3cret-toke is another text"),
+            // Of the first six bytes on, where more of it may have stood.
+            ("it is s3cret-to", "it is [masked]"),
+            ("not `s3cret…`, nor `s3cre…`", "not `[masked]…`, nor `s3cre…`"),
+            ("s3cret-token-2 and s3cret-token-", "[masked] and [masked]"),
+            ("s3cret-tokens3cret-token", "[masked][masked]"),
             ("", ""),
         ] {
             assert_eq!(secrets.mask(text), masked);

@@ -139,6 +139,27 @@ async fn a_worker_that_dies_tells_its_secret_to_no_log() {
     assert!(!hookd.log_text().contains(HEADER_TOKEN), "{}", hookd.log_text());
 }
 
+/// What is said of an output is its first 4096 bytes, be a secret where it ends.
+#[tokio::test]
+async fn a_secret_that_is_cut_off_is_in_no_log() {
+    let hookd = Hookd::builder()
+        .managed(json!([{ "id": "leaks", "event": "SessionEnd", "async": true, "handler": {
+            "type": "command", "command": "printf '%04086d' 0 >&2; echo \" $TOKEN\" >&2; exit 3",
+            "env": { "TOKEN": "${env:HEADER_TOKEN}" },
+        } }]))
+        .env("HEADER_TOKEN", HEADER_TOKEN)
+        .settings(json!({ "tiers": { "managed": { "allow_env": ["HEADER_TOKEN"] } }, "log": { "filter": "trace" } }))
+        .start()
+        .await;
+    hookd.trigger(event("SessionEnd")).await;
+    let why = eventually("why it failed", async || {
+        hookd.log_lines().into_iter().find(|line| line["message"] == "why it failed")
+    })
+    .await;
+    assert_eq!(why["why"], format!("{:04086} [masked]…", 0));
+    assert!(!hookd.log_text().contains(&HEADER_TOKEN[..6]), "{}", hookd.log_text());
+}
+
 /// A rule file below managed with a command and an answer in process.
 fn two_rules() -> Value {
     json!([

@@ -114,6 +114,18 @@ async fn case_081_case_085_each_failure_is_told_apart_and_none_allows() {
             Tier::Shared,
             failed(Failure::BadOutput, "the body has the encoding \"gzip\""),
         ),
+        (
+            Reply::close(
+                "HTTP/1.1 200 x\r\nContent-Encoding: Identity\r\nContent-Encoding: br\r\nContent-Length: 1\r\n\r\nx",
+            ),
+            Tier::Shared,
+            failed(Failure::BadOutput, "the body has the encoding \"br\""),
+        ),
+        (
+            Reply::close("HTTP/1.1 200 x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n"),
+            Tier::Shared,
+            failed(Failure::BadOutput, "the body has the encoding \"gzip, chunked\""),
+        ),
     ] {
         assert_eq!(answer(reply, tier).await, expected);
     }
