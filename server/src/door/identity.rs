@@ -28,6 +28,7 @@ use super::arrived::Arrived;
 use crate::{
     model::{Grant, Identity, Permission, Permissions, Unproven},
     record::{Proof, Recorder},
+    rpc::status::NotJudged,
     settings::{Anonymous, CertificateSettings, IdentitySettings},
     telemetry::call::{Call, Peer},
 };
@@ -237,9 +238,23 @@ impl Visitor {
         }
     }
 
-    /// Whether `identity`, coming from here, may do this.
-    #[must_use]
-    pub fn may(&self, identity: &Identity, permission: Permission) -> bool {
+    /// Lets `call` know its caller, also one who may not make it.
+    ///
+    /// # Errors
+    /// Nobody has proved to be anybody, or somebody who may not do what the call needs.
+    pub fn admit(
+        &self,
+        identified: Result<Arc<Identity>, Unproven>,
+        needed: Permission,
+        call: &Call,
+    ) -> Result<(), NotJudged> {
+        let identity = identified.map_err(NotJudged::Unauthenticated)?;
+        let may = self.may(&identity, needed);
+        call.prove(identity);
+        if may { Ok(()) } else { Err(NotJudged::NotPermitted(needed)) }
+    }
+
+    fn may(&self, identity: &Identity, permission: Permission) -> bool {
         self.authenticator.permissions(identity, self.peer).has(permission)
     }
 

@@ -81,7 +81,7 @@ impl Places {
     /// [`NoPlace`]; counted.
     pub fn enter(&self, call: &Call) -> Result<OwnedSemaphorePermit, NoPlace> {
         if let Some(rates) = &self.rates {
-            rates.count(&call.identity).inspect_err(|_| self.recorder.rate_limited())?;
+            rates.count(&call.identity()).inspect_err(|_| self.recorder.rate_limited())?;
         }
         Arc::clone(&self.free).try_acquire_owned().map_err(|_| {
             self.recorder.shed();

@@ -120,7 +120,7 @@ impl<H: Handlers> PlainHttp<H> {
 
     async fn answer(
         &self,
-        mut call: Call,
+        call: Call,
         visitor: &Visitor,
         decision_id: &str,
         asked: Asked,
@@ -130,7 +130,7 @@ impl<H: Handlers> PlainHttp<H> {
         let running = self.drain.call();
         let unknown = call.clone();
         let mut unanswered = Unanswered(Some((&*self.recorder, &unknown)));
-        let known = AssertUnwindSafe(know(&mut call, visitor, head)).catch_unwind().await;
+        let known = AssertUnwindSafe(know(&call, visitor, head)).catch_unwind().await;
         let known = known.unwrap_or_else(|panic| {
             error!(message = panic_text(&*panic), "a call panicked");
             Err(NotJudged::Internal)
@@ -268,14 +268,12 @@ impl Asked {
 }
 
 /// Notes in `call` who makes it, if they may.
-async fn know(call: &mut Call, visitor: &Visitor, head: &Parts) -> Result<(), NotJudged> {
+async fn know(call: &Call, visitor: &Visitor, head: &Parts) -> Result<(), NotJudged> {
     let identified = match visitor.identify(&head.headers, call) {
         Identified::Now(identified) => identified,
         Identified::Later(later) => visitor.identify_later(later).await,
     };
-    call.identity = identified.map_err(NotJudged::Unauthenticated)?;
-    let may = visitor.may(&call.identity, Permission::Trigger);
-    if may { Ok(()) } else { Err(NotJudged::NotPermitted(Permission::Trigger)) }
+    visitor.admit(identified, Permission::Trigger, call)
 }
 
 /// Whether the caller sends its body only when it is told to.

@@ -65,7 +65,7 @@ impl<G: Guest> Room<G> {
     /// Takes a guest of `call`'s in.
     #[must_use]
     pub fn enter(self: &Arc<Self>, call: &Call, guest: G) -> Seat<G> {
-        let caller = self.hasher.hash_one((&call.identity.name, call.peer.network()));
+        let caller = self.hasher.hash_one((&call.identity().name, call.peer.network()));
         let mut held = self.held();
         let leaves = if held.count >= self.size { held.make_room(caller) } else { None };
         let number = held.begun;
@@ -142,7 +142,9 @@ mod tests {
     fn call(name: &str, last: u8) -> Call {
         let identity = Identity { name: name.to_owned(), labels: Labels::default() };
         let peer = Peer::Remote(Some(IpAddr::from([192, 0, 2, last])));
-        Call { identity: Arc::new(identity), ..Call::arriving(peer) }
+        let call = Call::arriving(peer);
+        call.prove(Arc::new(identity));
+        call
     }
 
     fn gave_way(seats: &[Seat<CancellationToken>]) -> Vec<bool> {

@@ -117,7 +117,7 @@ impl Audit {
 
     /// Records a call that was answered with a status. `reason` says more of it; it may be empty.
     pub(super) fn refused(&self, call: &Call, code: Code, reason: String) {
-        let (decision_id, identity) = (call.decision_text(), Arc::clone(&call.identity));
+        let (decision_id, identity) = (call.decision_text(), call.identity());
         let fields = move |out: &mut Vec<u8>| {
             text(out, "decision_id", &decision_id);
             caller(out, &identity);

@@ -107,7 +107,7 @@ fn explain(catalog: &Arc<Catalog>, request: v1::ExplainRequest, call: &Call) -> 
         return Err(NotJudged::Invalid(vec![Violation { field: "trigger".to_owned(), description }]));
     };
     let identity = if request.labels.is_empty() {
-        Arc::clone(&call.identity)
+        call.identity()
     } else {
         Arc::new(Identity { name: String::new(), labels: request.labels.into_iter().collect() })
     };

@@ -117,7 +117,7 @@ impl<H: Handlers> TriggerService<H> {
         let arrival = Arrival {
             decision_id: call.decision_text(),
             now_ms: call.now_ms,
-            identity: Arc::clone(&call.identity),
+            identity: call.identity(),
             traceparent: context.to_traceparent(),
         };
         let trigger = Arc::new(parse(request, arrival)?);

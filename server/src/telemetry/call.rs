@@ -4,7 +4,7 @@ use std::{
     any::Any,
     fmt::Debug,
     net::{IpAddr, Ipv6Addr},
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -25,8 +25,8 @@ pub struct Call {
     pub now_ms: i64,
     /// Who is at the other end.
     pub peer: Peer,
-    /// Who that is, as was proved.
-    pub identity: Arc<Identity>,
+    /// Who that is, once it is proved. All that hold the call learn it: whoever records it may have taken it before.
+    proved: Arc<OnceLock<Arc<Identity>>>,
 }
 
 /// Who is at the other end of a connection.
@@ -110,8 +110,19 @@ impl Call {
             arrived: Instant::now(),
             now_ms: i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
             peer,
-            identity: Identity::anonymous(),
+            proved: Arc::default(),
         }
+    }
+
+    /// Who is at the other end, as was proved; whoever has proved nothing is anonymous.
+    #[must_use]
+    pub fn identity(&self) -> Arc<Identity> {
+        self.proved.get().map_or_else(Identity::anonymous, Arc::clone)
+    }
+
+    /// Has proved who they are. What was proved first stays.
+    pub fn prove(&self, identity: Arc<Identity>) {
+        let _first = self.proved.set(identity);
     }
 
     /// The id of the decision as it stands in answers and logs.

@@ -13,7 +13,7 @@ use std::{
 };
 
 use hookd_tests::{
-    Hookd, HookdBuilder, decide, event, eventually, pre_tool_use, program, rule,
+    Hookd, HookdBuilder, decide, event, eventually, pre_tool_use, program, rule, sh,
     v1::{ReloadRequest, TriggerRequest, Verdict},
     with, with_deadline, with_token, within,
 };
@@ -296,7 +296,10 @@ async fn a_refused_call_is_recorded_with_who_made_it() {
     let folder = tempfile::tempdir().unwrap();
     let trail = folder.path().join("audit.jsonl");
     let tokens = json!({ "tokens": [{ "name": "agent", "value": TOKEN, "labels": { "tenant": "a" } }] });
+    let begun = folder.path().join("begun");
+    let slow = rule("slow", "SessionStart", sh(&format!("touch {}; sleep 60", begun.display())));
     let hookd = audited(&trail, json!({}))
+        .team(json!([slow]))
         .file("tokens.json", &tokens.to_string())
         .settings(json!({ "identity": { "anonymous": "deny", "tokens_file": "tokens.json" } }))
         .start()
@@ -308,13 +311,24 @@ async fn a_refused_call_is_recorded_with_who_made_it() {
         hookd.try_trigger(with_token(TriggerRequest::default(), "token-of-nobody-0123456789")).await.unwrap_err();
     let codes = [denied.code(), invalid.code(), unknown.code()];
     assert_eq!(codes, [Code::PermissionDenied, Code::InvalidArgument, Code::Unauthenticated]);
+    // And one whose caller goes away.
+    tokio::select! {
+        answer = hookd.try_trigger(with_token(event("SessionStart"), TOKEN)) => panic!("{answer:?}"),
+        () = eventually("the command runs", async || begun.try_exists().unwrap().then_some(())) => {}
+    }
+    eventually("its end", async || (records(&trail).len() == 5).then_some(())).await;
     hookd.signal(Signal::TERM);
     hookd.wait_exit().await;
     let written = records(&trail).into_iter().filter(|record| record["kind"] == "refusal");
     let refusals = written.map(|record| (record["status"].clone(), record["caller"].clone())).collect::<Vec<_>>();
     let agent = json!({ "labels": { "tenant": "a" }, "name": "token/agent" });
     let nobody = json!({ "labels": {} });
-    let expected = [("permission_denied", &agent), ("invalid_argument", &agent), ("unauthenticated", &nobody)];
+    let expected = [
+        ("permission_denied", &agent),
+        ("invalid_argument", &agent),
+        ("unauthenticated", &nobody),
+        ("cancelled", &agent),
+    ];
     assert_eq!(refusals, expected.map(|(status, caller)| (json!(status), caller.clone())));
 }
 

@@ -149,9 +149,13 @@ async fn a_token_that_was_found_good_counts_until_its_end_and_no_longer() {
     let mut headers = HeaderMap::new();
     let bearer = format!("Bearer {}", one.token("one", &claims("a")));
     headers.insert(header::AUTHORIZATION, bearer.parse().unwrap());
-    let at = |now_ms| match visitor.identify(&headers, &Call { now_ms, ..Call::arriving(REMOTE) }) {
-        Identified::Now(identified) => identified.map(|identity| identity.name.clone()),
-        Identified::Later(_) => panic!("files have nothing to wait for"),
+    let at = |now_ms| {
+        let mut call = Call::arriving(REMOTE);
+        call.now_ms = now_ms;
+        match visitor.identify(&headers, &call) {
+            Identified::Now(identified) => identified.map(|identity| identity.name.clone()),
+            Identified::Later(_) => panic!("files have nothing to wait for"),
+        }
     };
     let end_ms = 4_000_000_000_000;
     for (now_ms, expected) in [

@@ -12,7 +12,6 @@ use tower::{Layer, Service, layer::layer_fn};
 
 use super::{Answer, Answering, is_evaluation, is_lasting, slow_body::SlowBody};
 use crate::{
-    model::Identity,
     record::Recorder,
     rpc::status::{DECISION_ID, NotJudged, Violation, reason},
     telemetry::call::{Call, Peer},
@@ -55,7 +54,7 @@ where
     }
 
     fn call(&mut self, request: Request<Incoming>) -> Answering {
-        let mut call = Call::arriving(self.peer);
+        let call = Call::arriving(self.peer);
         // The messages of a stream come one by one until its end, and are waited for under its own deadline.
         let limit = if is_lasting(&request) { Duration::MAX } else { self.arrival_limit };
         let mut request = request.map(|body| SlowBody::new(body, limit));
@@ -65,12 +64,9 @@ where
         let answering = self.inner.call(request);
         Box::pin(async move {
             let mut unanswered = Unanswered(counted.then_some((&*recorder, &call)));
-            let Ok(mut answer) = answering.await;
+            let Ok(answer) = answering.await;
             unanswered.0 = None;
             drop(unanswered);
-            if let Some(identity) = answer.extensions_mut().remove::<Arc<Identity>>() {
-                call.identity = identity;
-            }
             let (answer, code) = complete(answer, &call, message_bytes);
             let reason = || Status::from_header_map(answer.headers()).as_ref().map(reason).unwrap_or_default();
             match code {

@@ -5,14 +5,12 @@ use std::{
 };
 
 use http::Request;
-use tonic::Status;
 use tower::{Layer, Service, layer::layer_fn};
 
 use super::{Answer, Answering, call_of, refusal, slow_body::SlowBody};
 use crate::{
     door::identity::{Identified, Visitor},
-    model::{Identity, Permission, Unproven},
-    rpc::status::NotJudged,
+    model::Permission,
     telemetry::call::Call,
 };
 
@@ -39,17 +37,14 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, mut request: Request<SlowBody>) -> Answering {
+    fn call(&mut self, request: Request<SlowBody>) -> Answering {
         let Some(needed) = permission(request.uri().path()) else { return self.inner.call(request) };
         let visitor = &self.visitor;
         let call = call_of(&request).unwrap_or_else(|| Call::arriving(visitor.peer()));
         match visitor.identify(request.headers(), &call) {
-            Identified::Now(identified) => match admitted(visitor, identified, needed, call) {
-                Ok(identity) => {
-                    know(&mut request, &identity);
-                    remembering(self.inner.call(request), identity)
-                }
-                Err(refused) => Box::pin(async move { Ok(*refused) }),
+            Identified::Now(identified) => match visitor.admit(identified, needed, &call) {
+                Ok(()) => self.inner.call(request),
+                Err(not_judged) => Box::pin(async move { Ok(refusal(not_judged, Some(call))) }),
             },
             Identified::Later(later) => {
                 // Of these two the one that is ready goes along.
@@ -57,12 +52,9 @@ where
                 let mut inner = std::mem::replace(&mut self.inner, inner);
                 let visitor = Arc::clone(visitor);
                 Box::pin(async move {
-                    match admitted(&visitor, visitor.identify_later(later).await, needed, call) {
-                        Ok(identity) => {
-                            know(&mut request, &identity);
-                            remembering(inner.call(request), identity).await
-                        }
-                        Err(refused) => Ok(*refused),
+                    match visitor.admit(visitor.identify_later(later).await, needed, &call) {
+                        Ok(()) => inner.call(request).await,
+                        Err(not_judged) => Ok(refusal(not_judged, Some(call))),
                     }
                 })
             }
@@ -80,44 +72,6 @@ fn permission(path: &str) -> Option<Permission> {
         Some("GetStatus" | "ListRules" | "Explain") => Permission::Read,
         Some(_) => Permission::Reload,
         None => Permission::Trigger,
-    })
-}
-
-fn admitted(
-    visitor: &Visitor,
-    identified: Result<Arc<Identity>, Unproven>,
-    needed: Permission,
-    call: Call,
-) -> Result<Arc<Identity>, Box<Answer>> {
-    let identity = match identified {
-        Ok(identity) => identity,
-        Err(unproven) => return Err(refusal(NotJudged::Unauthenticated(unproven), Some(call)).into()),
-    };
-    if visitor.may(&identity, needed) {
-        return Ok(identity);
-    }
-    let mut refused = refusal(NotJudged::NotPermitted(needed), Some(call));
-    refused.extensions_mut().insert(identity);
-    Err(refused.into())
-}
-
-fn know(request: &mut Request<SlowBody>, identity: &Arc<Identity>) {
-    if let Some(call) = request.extensions_mut().get_mut::<Call>() {
-        call.identity = Arc::clone(identity);
-    }
-}
-
-/// `answering`, where a status tells the arrival whom it is for: its record names them.
-fn remembering(answering: Answering, identity: Arc<Identity>) -> Answering {
-    if identity.name.is_empty() {
-        return answering;
-    }
-    Box::pin(async move {
-        let mut answer = answering.await?;
-        if answer.headers().contains_key(Status::GRPC_STATUS) {
-            answer.extensions_mut().insert(identity);
-        }
-        Ok(answer)
     })
 }
 
