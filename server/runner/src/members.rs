@@ -7,7 +7,7 @@ use std::{
     },
 };
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 
 /// Whether a group has a living member. Its leader must be unreaped, and counts only while it is alive.
 ///
@@ -93,6 +93,22 @@ fn look_at(group: Pid) -> Look {
     look
 }
 
+/// Nobody is found here.
+#[cfg(not(target_os = "linux"))]
+#[derive(Debug)]
+pub(crate) enum Member {}
+
+#[cfg(not(target_os = "linux"))]
+impl Member {
+    pub(crate) fn signal(&self, _signal: Signal) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn is_living(&self) -> bool {
+        match *self {}
+    }
+}
+
 /// The processes as they are now. Where many groups end at once, one walk serves all who asked before it began.
 #[cfg(target_os = "linux")]
 fn table() -> Arc<[Member]> {
@@ -123,18 +139,18 @@ fn all() -> impl Iterator<Item = Member> {
 #[cfg(target_os = "linux")]
 #[derive(Debug, Clone)]
 pub(crate) struct Member {
-    pub(crate) pid: Pid,
-    pub(crate) parent: i32,
+    pid: Pid,
+    parent: i32,
     group: i32,
     /// When it was started, in ticks of the kernel's.
     started: u64,
-    pub(crate) ended: bool,
+    ended: bool,
 }
 
 #[cfg(target_os = "linux")]
 impl Member {
     /// The process with this number. `None`: there is none.
-    pub(crate) fn of(pid: Pid) -> Option<Self> {
+    fn of(pid: Pid) -> Option<Self> {
         let stat = std::fs::read(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
         let stat = String::from_utf8_lossy(&stat);
         // The name, in parentheses, can hold anything; what follows the last one is plain.
@@ -147,8 +163,23 @@ impl Member {
         Some(Self { pid, parent, group, started, ended: matches!(state, "Z" | "X" | "x") })
     }
 
+    /// Sends it a signal, and says whether that reached it: it may have ended, or belong to somebody whom no signal of ours
+    /// reaches. Old kernels and some sandboxes have no descriptors of processes.
+    pub(crate) fn signal(&self, signal: Signal) -> bool {
+        use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
+
+        let Ok(pidfd) = pidfd_open(self.pid, PidfdFlags::empty()) else { return false };
+        // The number may have gone to another one before: the descriptor is of whoever has it now.
+        self.is_living() && pidfd_send_signal(&pidfd, signal).is_ok()
+    }
+
+    /// Whether it is still there.
+    pub(crate) fn is_living(&self) -> bool {
+        Self::of(self.pid).is_some_and(|now| self.is(&now) && !now.ended)
+    }
+
     /// They are one process.
-    pub(crate) fn is(&self, other: &Self) -> bool {
+    fn is(&self, other: &Self) -> bool {
         (self.pid, self.started) == (other.pid, other.started)
     }
 

@@ -115,6 +115,36 @@ async fn what_left_the_group_may_clean_up_too() {
 }
 
 #[tokio::test]
+async fn what_left_the_group_and_stays_takes_no_descriptors() {
+    const STRAYS: usize = 8;
+    let (runner, mark) = (runner(), Mark::new());
+    let directory = tempfile::tempdir().unwrap();
+    let lines = |file| std::fs::read_to_string(directory.path().join(file)).map_or(0, |text| text.lines().count());
+    let stays = "trap 'echo >>told' TERM; echo >>begun; while :; do sleep 0.05; done";
+    let mut command = mark.sh(&format!("for i in $(seq {STRAYS}); do setsid sh -c \"{stays}\" & done; wait"));
+    command.cwd = Some(directory.path().to_owned());
+    let patient = Limits { kill_grace: GENEROUS, ..limits(GENEROUS) };
+    let running = {
+        let runner = runner.clone();
+        tokio::spawn(async move { run(&runner, command, patient).await })
+    };
+    eventually("all have begun", || lines("begun") == STRAYS).await;
+    running.abort();
+    eventually("all have got SIGTERM", || lines("told") == STRAYS).await;
+    let descriptors = std::fs::read_dir("/proc/self/fdinfo").unwrap().flatten();
+    let held = descriptors.filter_map(|entry| {
+        let info = std::fs::read_to_string(entry.path()).ok()?;
+        info.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse::<i32>().ok())
+    });
+    let living = mark.living();
+    assert!(living.len() >= STRAYS);
+    // The leader has ended, and is held until the others have.
+    assert_eq!(held.filter(|pid| living.contains(pid)).count(), 0);
+    assert_eq!(within(runner.shutdown(Duration::ZERO)).await, 0);
+    assert_eq!(mark.living(), Vec::<i32>::new());
+}
+
+#[tokio::test]
 async fn case_006_a_helper_that_left_the_group_lives_on_when_its_leader_exits() {
     let mark = Mark::new();
     let finished = run(&runner(), mark.sh("setsid sleep 300 >/dev/null 2>&1 & echo $!"), limits(GENEROUS)).await;
