@@ -140,7 +140,7 @@ test("a client is as the environment says", async (t) => {
   const gate = await Client.fromEnvironment({ onUnavailable: "block" }).session("s").preToolUse("bash", {});
   assert.ok(isApproved(gate), gate.decision.error?.message);
   names.forEach((name) => (process.env[`HOOKD_${name}`] = ""));
-  const nobody = Client.fromEnvironment({ onUnavailable: "allow", rounds: 1, deadlineMs: 1 });
+  const nobody = Client.fromEnvironment({ onUnavailable: "allow", rounds: 1 });
   const { error } = (await nobody.trigger({ event: "PreToolUse" })).decision;
   assert.match(error?.message ?? "", /^hookd .*127\.0\.0\.1:50051/);
 });
