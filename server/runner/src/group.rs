@@ -103,8 +103,7 @@ impl Doomed {
             let (mut stage, strays) = (leader.place.stage(), &self.strays);
             leader.stop(strays).await;
             for signal in [Signal::TERM, Signal::CONT] {
-                leader.signal(signal);
-                strays.signal(signal);
+                leader.signal_all(strays, signal).await;
             }
             let is_empty = tokio::select! {
                 biased;
@@ -184,6 +183,16 @@ impl Leader {
         let _cancelled = spawn_blocking(move || strays.stop(pid)).await;
     }
 
+    /// Sends a signal to the group and to whoever left it.
+    async fn signal_all(&self, strays: &Arc<Strays>, signal: Signal) {
+        self.signal(signal);
+        if !strays.is_empty() {
+            let strays = Arc::clone(strays);
+            // A runtime that goes away cancels it; this task is then dropped too, and kills as it goes.
+            let _cancelled = spawn_blocking(move || strays.signal(signal)).await;
+        }
+    }
+
     /// Waits until no member and no stray is left, the unreaped leader apart.
     async fn emptied(&self, strays: &Arc<Strays>) {
         // An exit that cannot be observed is one that something else has collected.
@@ -201,8 +210,7 @@ impl Leader {
         let mut pause = FIRST_PAUSE;
         let mut logged = false;
         loop {
-            self.signal(Signal::KILL);
-            strays.signal(Signal::KILL);
+            self.signal_all(strays, Signal::KILL).await;
             let leader_is_alive = matches!(self.exit(), Ok(None));
             if !leader_is_alive && !self.has_members(strays).await {
                 return;

@@ -39,7 +39,12 @@ impl Strays {
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn stop(&self, _leader: Pid) {}
 
-    /// Sends a signal to all that were found.
+    /// Nobody was found.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held().is_empty()
+    }
+
+    /// Sends a signal to all that were found. Looks at each in the process table: not for an async thread.
     pub(crate) fn signal(&self, signal: Signal) {
         for stray in &*self.held() {
             // Fails for one that has ended.
